@@ -1,0 +1,57 @@
+# Every target makes .venv itself; `make setup` does just that. uv is used where it is installed, plain pip does too.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test quick lint lock ci
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(STAMP): requirements/dev.txt $(addsuffix /pyproject.toml,$(PROJECTS))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "NEXARCH needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	@rm -f $(STAMP)
+	@if command -v uv >/dev/null 2>&1; then \
+	  echo "Installing into $(VENV) with uv ..." && \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(PROJECTS)); \
+	else \
+	  echo "Installing into $(VENV) with pip (a minute or two) ..." && \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ./,$(PROJECTS)); \
+	fi
+	@touch $(STAMP)
+
+setup: $(STAMP)  ## make .venv with everything the other targets need
+
+run: $(STAMP)  ## the whole platform and a demonstration; FILE=path adds a document, ONCE=1 ends after it
+	@$(BIN)/nexarch up $(if $(FILE),--file "$(FILE)") $(if $(ONCE),--once)
+
+test: $(STAMP)  ## every test, on a PostgreSQL that the tests start themselves
+	@echo "One file: $(BIN)/pytest tests/shared/test_http.py   one test: $(BIN)/pytest -k 'part of its name'"
+	@$(BIN)/pytest $(if $(PYTEST_ARGS),$(PYTEST_ARGS),-n 2)
+
+quick: $(STAMP)  ## the tests that need no database, in seconds
+	@$(BIN)/pytest -q -m 'not database'
+
+lint: $(STAMP)  ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy shared services tests bench
+	@$(BIN)/lint-imports
+
+lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
+	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --no-emit-package nexarch --no-emit-package core-api --no-emit-package dms-ingest --no-emit-package dms-worker --no-emit-package alerter \
+	  $(addsuffix /pyproject.toml,$(PROJECTS)) --output-file requirements/runtime.txt
+	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --no-emit-package nexarch --no-emit-package core-api --no-emit-package dms-ingest --no-emit-package dms-worker --no-emit-package alerter \
+	  $(addsuffix /pyproject.toml,$(PROJECTS)) --all-extras --group dev --output-file requirements/dev.txt
+
+ci:  ## what .ci/run does: lint, then every test
+	@bash .ci/run

@@ -1,0 +1,1 @@
+"""Threshold rules on aggregated metrics, notifications with retries."""

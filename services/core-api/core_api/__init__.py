@@ -1,0 +1,1 @@
+"""The control plane: tenants, operators, modules, flags, keys, usage."""

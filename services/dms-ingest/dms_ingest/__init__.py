@@ -1,0 +1,1 @@
+"""Resumable uploads, encrypted storage, documents, search, downloads."""

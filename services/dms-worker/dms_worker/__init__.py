@@ -1,0 +1,1 @@
+"""Runs the jobs of all tenants."""

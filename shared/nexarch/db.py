@@ -1,0 +1,113 @@
+"""Postgres as the other modules see it: a pool with our codecs, and rows as frozen dataclasses.
+
+A statement names the columns it selects, and those names are the fields of the row it returns.
+"""
+
+import dataclasses
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+if TYPE_CHECKING:  # both are generic for the type checker only
+    Pool = asyncpg.Pool[asyncpg.Record]
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+else:
+    Pool = asyncpg.Pool
+    Connection = asyncpg.Connection | PoolConnectionProxy
+
+Row = TypeVar("Row")
+
+
+class RowMissing(LookupError):
+    """`fetch_one` found no row where the caller was sure of one."""
+
+
+@asynccontextmanager
+async def open_pool(
+    dsn: str,
+    *,
+    max_size: int,
+    min_size: int = 0,
+    application_name: str,
+    idle_s: float = 60.0,
+    command_timeout_s: float = 30.0,
+) -> AsyncIterator[Pool]:
+    """Open a pool: no connection until one is asked for, none again after `idle_s` seconds idle.
+
+    Raises the driver's errors on `acquire`, not here, so a service starts while Postgres is away and says so
+    in /readyz.
+    """
+    pool = create_pool(
+        dsn,
+        max_size=max_size,
+        min_size=min_size,
+        application_name=application_name,
+        idle_s=idle_s,
+        command_timeout_s=command_timeout_s,
+    )
+    async with pool:
+        yield pool
+
+
+def create_pool(
+    dsn: str,
+    *,
+    max_size: int,
+    min_size: int = 0,
+    application_name: str,
+    idle_s: float = 60.0,
+    command_timeout_s: float = 30.0,
+) -> Pool:
+    """Make a pool that the caller opens and closes itself; see `open_pool`."""
+    return asyncpg.create_pool(
+        dsn,
+        min_size=min_size,
+        max_size=max_size,
+        max_inactive_connection_lifetime=idle_s,
+        command_timeout=command_timeout_s,
+        timeout=10.0,
+        init=set_codecs,
+        server_settings={"application_name": application_name},
+    )
+
+
+async def connect(dsn: str, *, application_name: str, timeout_s: float = 10.0) -> Connection:
+    """Open one connection with our codecs; the caller closes it."""
+    conn = await asyncpg.connect(
+        dsn, timeout=timeout_s, server_settings={"application_name": application_name}
+    )
+    await set_codecs(conn)
+    return conn
+
+
+async def set_codecs(conn: Connection) -> None:
+    """Read and write `jsonb` as Python values."""
+    await conn.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+
+
+async def fetch_one(conn: Connection, row_type: type[Row], sql: str, *args: object) -> Row:
+    """Return the one row of a statement that always has one; `RowMissing` if it had none."""
+    row = await fetch_optional(conn, row_type, sql, *args)
+    if row is None:
+        raise RowMissing(f"{row_type.__name__}: the statement returned no row")
+    return row
+
+
+async def fetch_optional(conn: Connection, row_type: type[Row], sql: str, *args: object) -> Row | None:
+    """Return the first row of a statement, or None."""
+    record = await conn.fetchrow(sql, *args)
+    return None if record is None else row_type(**dict(record))
+
+
+async def fetch_all(conn: Connection, row_type: type[Row], sql: str, *args: object) -> list[Row]:
+    """Return all rows of a statement."""
+    return [row_type(**dict(record)) for record in await conn.fetch(sql, *args)]
+
+
+def as_dict(row: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass instance
+    """The fields of a row by name, not copied deeply."""
+    return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}

@@ -1,0 +1,103 @@
+"""The error tree: every error that this platform raises on purpose, by what a caller can do about it.
+
+An error carries a code (the last part of its problem type, see docs/problems.md), an HTTP status, a sentence
+for people and members for programs. It knows no HTTP server: `nexarch.problems` turns it into an answer.
+"""
+
+from http import HTTPStatus
+from typing import ClassVar
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+class NexarchError(Exception):
+    """Base of every error that this platform raises on purpose; never raised itself."""
+
+    code: ClassVar[str]
+    status: ClassVar[HTTPStatus]
+    title: ClassVar[str]
+
+    def __init__(self, detail: str, **members: Json) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.members = members
+
+
+class Invalid(NexarchError):
+    """The request is not well formed, or a value in it breaks a rule; the same request will fail again."""
+
+    code = "invalid"
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    title = "The request breaks a rule"
+
+
+class Unauthorized(NexarchError):
+    """Nobody we know sent this: no credentials, wrong ones, or expired ones."""
+
+    code = "unauthorized"
+    status = HTTPStatus.UNAUTHORIZED
+    title = "Credentials are missing or wrong"
+
+
+class Forbidden(NexarchError):
+    """We know who sent this, and they may not; the detail names the missing right."""
+
+    code = "forbidden"
+    status = HTTPStatus.FORBIDDEN
+    title = "A right is missing"
+
+
+class NotFound(NexarchError):
+    """There is no such thing, or it belongs to another tenant."""
+
+    code = "not-found"
+    status = HTTPStatus.NOT_FOUND
+    title = "There is no such thing"
+
+
+class Conflict(NexarchError):
+    """The request is well formed, but the present state forbids it."""
+
+    code = "conflict"
+    status = HTTPStatus.CONFLICT
+    title = "The present state forbids it"
+
+
+class TooLarge(NexarchError):
+    """The body is larger than a limit; the members name the limit in bytes."""
+
+    code = "too-large"
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    title = "The body is too large"
+
+
+class UnsupportedType(NexarchError):
+    """The content type is not on the allow-list."""
+
+    code = "unsupported-type"
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    title = "This content type is not accepted"
+
+
+class TooManyRequests(NexarchError):
+    """Too many failures from one address; the member `retry_after_s` becomes a Retry-After header."""
+
+    code = "too-many-requests"
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    title = "Too many attempts"
+
+
+class Unavailable(NexarchError):
+    """A dependency is away; the same request may succeed later (`retry_after_s` becomes Retry-After)."""
+
+    code = "unavailable"
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    title = "A dependency is away"
+
+
+class InsufficientStorage(NexarchError):
+    """The disk is full; nothing was half written, and what was acknowledged is kept."""
+
+    code = "insufficient-storage"
+    status = HTTPStatus.INSUFFICIENT_STORAGE
+    title = "The disk is full"
