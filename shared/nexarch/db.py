@@ -21,6 +21,16 @@ else:
 
 Row = TypeVar("Row")
 
+# What the driver raises while Postgres is away, restarting or full: the same call may succeed later.
+AWAY: tuple[type[Exception], ...] = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    ConnectionRefusedError,
+    TimeoutError,
+)
+
 
 class RowMissing(LookupError):
     """`fetch_one` found no row where the caller was sure of one."""
@@ -77,9 +87,7 @@ def create_pool(
 
 async def connect(dsn: str, *, application_name: str, timeout_s: float = 10.0) -> Connection:
     """Open one connection with our codecs; the caller closes it."""
-    conn = await asyncpg.connect(
-        dsn, timeout=timeout_s, server_settings={"application_name": application_name}
-    )
+    conn = await asyncpg.connect(dsn, timeout=timeout_s, server_settings={"application_name": application_name})
     await set_codecs(conn)
     return conn
 

@@ -1,0 +1,170 @@
+"""The frame of every service: request ids, traces, log lines, health, metrics, OpenAPI, routes, in one place.
+
+app = create_base_app(service, authenticate, ROUTES)
+app.cleanup_ctx.append(...)
+serve(app, settings)                               # nexarch.serve
+"""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry
+
+from nexarch import docs_page, openapi, tracing
+from nexarch.auth import Access, Authenticator
+from nexarch.metrics import HttpMetrics, exposition, new_registry
+from nexarch.problems import REQUEST_ID, problems
+from nexarch.routing import Route, add_routes
+
+log = structlog.get_logger(__name__)
+
+# Raises if the dependency is away; the text of the exception is logged, its type is shown.
+Check = Callable[[], Awaitable[object]]
+
+DRAINING: web.AppKey[asyncio.Event] = web.AppKey("draining", asyncio.Event)
+CHECKS: web.AppKey[dict[str, Check]] = web.AppKey("checks", dict)
+METRICS: web.AppKey[CollectorRegistry] = web.AppKey("metrics", CollectorRegistry)
+_HTTP_METRICS: web.AppKey[HttpMetrics] = web.AppKey("http_metrics", HttpMetrics)
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_CHECK_TIMEOUT_S = 2.0
+_CHECK_CACHE_S = 1.0
+_QUIET = {"/livez", "/readyz", "/healthz", "/metrics"}  # asked every few seconds: logged only when they fail
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceInfo:
+    """What a service says of itself in its OpenAPI document."""
+
+    name: str  # core-api
+    version: str
+    description: str
+
+
+def create_base_app(service: ServiceInfo, authenticate: Authenticator, routes: Sequence[Route]) -> web.Application:
+    """Make an application with the frame around a route table; opens nothing.
+
+    The service adds its resources to `cleanup_ctx` and its required dependencies to `app[CHECKS]`.
+    """
+    app = web.Application(middlewares=[_context, problems])
+    app.on_response_prepare.append(_add_request_id)
+    app[DRAINING] = asyncio.Event()
+    app[CHECKS] = {}
+    app[METRICS] = new_registry()
+    app[_HTTP_METRICS] = HttpMetrics(app[METRICS])
+    table = [*routes, *_frame_routes(service, routes)]
+    add_routes(app, table, authenticate)
+    return app
+
+
+def _frame_routes(service: ServiceInfo, routes: Sequence[Route]) -> list[Route]:
+    cache = _ReadinessCache()
+
+    async def ready(request: web.Request) -> web.Response:
+        """Whether every required dependency answers; 503 with the failed checks, and while draining."""
+        failed = await cache.failed(request.app)
+        body = {"status": "unavailable" if failed else "ok", "failed": failed}
+        return web.json_response(body, status=503 if failed else 200)
+
+    async def spec(request: web.Request) -> web.Response:
+        """This document."""
+        return web.json_response(document)
+
+    async def docs(request: web.Request) -> web.Response:
+        """This document for people."""
+        return docs_page.page(document)
+
+    table = [
+        Route("GET", "/livez", live, Access.PUBLIC, media="application/json"),
+        Route("GET", "/healthz", live, Access.PUBLIC, media="application/json"),
+        Route("GET", "/readyz", ready, Access.PUBLIC, media="application/json"),
+        Route("GET", "/metrics", metrics, Access.PUBLIC, media="text/plain"),
+        Route("GET", "/openapi.json", spec, Access.PUBLIC, media="application/json"),
+        Route("GET", "/docs", docs, Access.PUBLIC, media="text/html"),
+    ]
+    title = f"NEXARCH {service.name}"
+    document = openapi.document(title, service.version, service.description, [*routes, *table])
+    return table
+
+
+async def live(request: web.Request) -> web.Response:
+    """Whether the loop runs; asks no dependency."""
+    return web.json_response({"status": "ok"})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Prometheus' text format."""
+    return exposition(request.app[METRICS])
+
+
+class _ReadinessCache:
+    """Runs the checks at most once a second, so that asking often costs a dependency nothing."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._at = -_CHECK_CACHE_S
+        self._failed: dict[str, str] = {}
+
+    async def failed(self, app: web.Application) -> dict[str, str]:
+        if app[DRAINING].is_set():
+            return {"draining": "the service is stopping"}
+        async with self._lock:
+            if time.monotonic() - self._at >= _CHECK_CACHE_S:
+                names = app[CHECKS]
+                results = await asyncio.gather(*(_failure(name, check) for name, check in names.items()))
+                self._failed = {name: why for name, why in zip(names, results, strict=True) if why}
+                self._at = time.monotonic()
+            return self._failed
+
+
+async def _failure(name: str, check: Check) -> str | None:
+    try:
+        async with asyncio.timeout(_CHECK_TIMEOUT_S):
+            await check()
+    except Exception as error:  # noqa: BLE001 - whatever a check raises means that it failed
+        log.warning("readiness check failed", check=name, error=f"{type(error).__name__}: {error}")
+        return type(error).__name__
+    return None
+
+
+@web.middleware
+async def _context(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Bind request id and trace to all that happens in a request, count it and log one line for it."""
+    given = request.headers.get("X-Request-Id", "")
+    request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
+    request[REQUEST_ID] = request_id
+    trace = tracing.continue_trace(request.headers.get("traceparent"))
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(request_id=request_id, trace_id=trace.trace_id, span_id=trace.span_id)
+    counters = request.app[_HTTP_METRICS]
+    resource = request.match_info.route.resource
+    route = "unmatched" if resource is None else resource.canonical
+    started = time.monotonic()
+    status = 499  # the client went away
+    with counters.running.track_inprogress():
+        try:
+            response = await handler(request)
+            status = response.status
+        except web.HTTPException as redirect:
+            status = redirect.status
+            raise
+        finally:
+            seconds = time.monotonic() - started
+            counters.requests.labels(request.method, route, str(status)).inc()
+            counters.seconds.labels(request.method, route).observe(seconds)
+            if route not in _QUIET or status >= HTTPStatus.BAD_REQUEST:
+                log.info("request", method=request.method, route=route, status=status, ms=round(seconds * 1000, 1))
+    return response
+
+
+async def _add_request_id(request: web.Request, response: web.StreamResponse) -> None:
+    if (request_id := request.get(REQUEST_ID)) is not None:
+        response.headers["X-Request-Id"] = request_id

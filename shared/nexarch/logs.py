@@ -1,0 +1,76 @@
+"""Logs: one JSON object a line in production, readable on a terminal; never a secret, never a body.
+
+Values bound with `structlog.contextvars.bind_contextvars` (request id, trace id, tenant) are in every line.
+"""
+
+import logging
+import re
+import sys
+from typing import Literal
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_SECRET_NAMES = re.compile(r"password|secret|token|authorization|cookie|dsn|(^|_)(kek|dek|key)$", re.IGNORECASE)
+# user:password@host in any address that ends up in the text of an error
+_CREDENTIALS_IN_URL = re.compile(r"(\w+://[^\s:/@]+):[^\s@]+@")
+_REDACTED = "[redacted]"
+
+
+def configure(service: str, level: str = "info", form: Literal["auto", "json", "console"] = "auto") -> None:
+    """Send structlog and the standard library's logging to stderr through the same processors."""
+    as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _Named(service),
+    ]
+    last: list[Processor]
+    if as_json:
+        last = [structlog.processors.format_exc_info, redact, structlog.processors.JSONRenderer(default=str)]
+    else:
+        last = [redact, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+class _Named:
+    """Adds the service's name to every line."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        event["service"] = self._service
+        return event
+
+
+def redact(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Replace values whose name says that they are secret, and passwords inside addresses."""
+    for name, value in event.items():
+        if _SECRET_NAMES.search(name):
+            event[name] = _REDACTED
+        elif isinstance(value, str):
+            event[name] = _CREDENTIALS_IN_URL.sub(rf"\1:{_REDACTED}@", value)
+    return event

@@ -1,0 +1,51 @@
+"""Keyset pages: `limit` and an opaque `cursor` in, `items` and `next_cursor` out.
+
+A cursor holds the sort key of the last item, so a page costs the same however far down it is, and rows that come
+or go meanwhile neither hide nor repeat others.
+"""
+
+import base64
+import binascii
+import json
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from nexarch.errors import Invalid
+
+MAX_LIMIT = 200
+
+
+class BadCursor(Invalid):
+    """The cursor was not made by this list."""
+
+    code = "bad-cursor"
+    title = "The cursor is not ours"
+
+
+class PageQuery(BaseModel):
+    """The query of every list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 50
+    cursor: Annotated[str | None, Field(max_length=2000)] = None
+
+
+def encode_cursor(*key: str) -> str:
+    """Make the cursor that stands for the last item's sort key."""
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, parts: int) -> tuple[str, ...] | None:
+    """Read a cursor of `parts` values; None where none was sent, `BadCursor` for anything else."""
+    if cursor is None:
+        return None
+    try:
+        key = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError) as error:
+        raise BadCursor("Take `next_cursor` of the page before as it is.") from error
+    is_ours = isinstance(key, list) and len(key) == parts
+    if not is_ours or not all(isinstance(part, str) and "\0" not in part for part in key):
+        raise BadCursor("Take `next_cursor` of the page before as it is.")
+    return tuple(key)

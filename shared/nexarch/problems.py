@@ -1,0 +1,121 @@
+"""Errors as `application/problem+json` (RFC 9457); the only module that knows that form.
+
+docs/problems.md lists every type.
+"""
+
+from http import HTTPStatus
+
+import asyncpg
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from pydantic import ValidationError
+
+from nexarch.db import AWAY
+from nexarch.errors import Invalid, Json, NexarchError, TooLarge, Unavailable, UnsupportedType
+
+log = structlog.get_logger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+
+
+class InvalidBody(Invalid):
+    """A body, query or path value does not fit its model; `errors` points at each place (RFC 6901)."""
+
+    code = "invalid-body"
+    title = "The request does not fit its description"
+
+
+class DatabaseAway(Unavailable):
+    """Postgres does not answer, or takes no more connections."""
+
+    code = "database-away"
+    title = "The database does not answer"
+
+
+class TextNotStorable(Invalid):
+    """A text holds a character that Postgres cannot store: NUL."""
+
+    code = "text-not-storable"
+    title = "A text holds a character that cannot be stored"
+
+
+def from_validation(error: ValidationError, where: str = "") -> InvalidBody:
+    """Translate pydantic's error; the values sent are not repeated."""
+    errors: list[Json] = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        pointer = "".join(f"/{_escape(part)}" for part in item["loc"])
+        errors.append({"pointer": where + pointer, "detail": item["msg"]})
+    return InvalidBody("The request does not fit its description; see `errors`.", errors=errors)
+
+
+def _escape(part: int | str) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn any exception into a problem; what nobody expected is logged and answers 500 without a word of it."""
+    try:
+        return await handler(request)
+    except NexarchError as error:
+        return problem_response(request, error)
+    except ValidationError as error:
+        return problem_response(request, from_validation(error))
+    except web.HTTPRequestEntityTooLarge as error:
+        return problem_response(request, TooLarge("The body is larger than this call takes."), error)
+    except web.HTTPUnsupportedMediaType as error:
+        return problem_response(request, UnsupportedType("This call takes application/json."), error)
+    except web.HTTPException as error:
+        if error.status < HTTPStatus.BAD_REQUEST:
+            raise
+        return _respond(request, error.status, _slug(error.status), error.reason, None, {}, error)
+    except (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError):
+        return problem_response(request, TextNotStorable("A text in the request holds U+0000."))
+    except AWAY as error:
+        log.warning("database away", error=f"{type(error).__name__}: {error}")
+        return problem_response(request, DatabaseAway("The database does not answer.", retry_after_s=2))
+    except ConnectionResetError:
+        raise  # the client went away: there is nobody to answer
+    except Exception:
+        log.exception("unexpected error", method=request.method, path=request.path)
+        return _respond(request, 500, "internal-error", "Something unexpected went wrong", _LOOK, {}, None)
+
+
+_LOOK = "The log of this service has the reason under this request id."
+
+
+def problem_response(request: web.Request, error: NexarchError, cause: web.HTTPException | None = None) -> web.Response:
+    """The answer for one of our own errors; the member `retry_after_s` becomes a Retry-After header too."""
+    return _respond(request, error.status, error.code, error.title, error.detail, error.members, cause)
+
+
+def _respond(
+    request: web.Request,
+    status: int,
+    code: str,
+    title: str,
+    detail: str | None,
+    members: dict[str, Json],
+    cause: web.HTTPException | None,
+) -> web.Response:
+    body: dict[str, Json] = {"type": f"/problems/{code}", "title": title, "status": int(status)}
+    if detail is not None:
+        body["detail"] = detail
+    body["instance"] = request.path
+    if (request_id := request.get(REQUEST_ID)) is not None:
+        body["request_id"] = request_id
+    response = web.json_response(body | members, status=status, content_type=MEDIA_TYPE)
+    if cause is not None and "Allow" in cause.headers:
+        response.headers["Allow"] = cause.headers["Allow"]
+    if status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="nexarch"'
+    retry_after = members.get("retry_after_s")
+    if isinstance(retry_after, int | float):
+        response.headers["Retry-After"] = str(max(1, round(retry_after)))
+    return response
+
+
+def _slug(status: int) -> str:
+    return HTTPStatus(status).phrase.lower().replace(" ", "-").replace("'", "")

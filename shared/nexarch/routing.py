@@ -1,0 +1,144 @@
+"""The route table: every method and path of a service, whom it serves, and what goes in and out.
+
+A handler says in its signature what it takes: `async def create(request, body: NewTenant)`; `body` and `query` are
+pydantic models, read and checked here before the handler runs. The same table makes the OpenAPI document.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, get_type_hints
+from uuid import UUID
+
+import structlog
+from aiohttp import web
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from nexarch.auth import PRINCIPAL, Access, Authenticator, require
+from nexarch.errors import NexarchError, NotFound, UnsupportedType
+from nexarch.problems import from_validation
+
+RouteHandler = Callable[..., Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One line of a route table.
+
+    `answer` is the model of a JSON answer (None: no body, or bytes of `media`), `errors` what a caller can act on.
+    """
+
+    method: str
+    path: str
+    handler: RouteHandler
+    access: Access
+    answer: Any = None
+    status: HTTPStatus = HTTPStatus.OK
+    errors: Sequence[type[NexarchError]] = ()
+    media: str | None = None  # of a streamed answer
+    takes: str | None = None  # media type of a streamed request body
+    max_body: int = 1 << 20  # bytes of a JSON body
+
+    @cached_property
+    def inputs(self) -> Mapping[str, TypeAdapter[Any]]:
+        """The models that the handler's signature names: of its `body` and its `query`."""
+        hints = get_type_hints(self.handler)
+        names = inspect.signature(self.handler).parameters
+        return {name: TypeAdapter(hints[name]) for name in ("body", "query") if name in names}
+
+
+def add_routes(app: web.Application, routes: Sequence[Route], authenticate: Authenticator) -> None:
+    """Put a route table into an application; GET answers HEAD too."""
+    for route in routes:
+        handler = _guarded(route, authenticate)
+        if route.method == "GET":
+            app.router.add_get(route.path, handler)
+        else:
+            app.router.add_route(route.method, route.path, handler, expect_handler=_refuse_early(route))
+
+
+def _guarded(route: Route, authenticate: Authenticator) -> RouteHandler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        principal = await authenticate(request)
+        require(principal, route.access)
+        if principal is not None:
+            request[PRINCIPAL] = principal
+            structlog.contextvars.bind_contextvars(**_who(principal))
+        values: dict[str, Any] = {}
+        if (query := route.inputs.get("query")) is not None:
+            values["query"] = _read_query(request, query)
+        if (body := route.inputs.get("body")) is not None:
+            values["body"] = await _read_body(request, body, route.max_body)
+        return await route.handler(request, **values)
+
+    return handle
+
+
+def _who(principal: object) -> dict[str, str]:
+    fields = {"tenant": "tenant", "client_id": "client_id", "name": "operator"}
+    return {as_: str(getattr(principal, of)) for of, as_ in fields.items() if hasattr(principal, of)}
+
+
+def _read_query(request: web.Request, model: TypeAdapter[Any]) -> Any:  # noqa: ANN401 - the model decides
+    names = request.query.keys()
+    repeated = {name for name in names if len(request.query.getall(name)) > 1}
+    values = {name: request.query.getall(name) if name in repeated else request.query[name] for name in names}
+    try:
+        return model.validate_python(values)
+    except ValidationError as error:
+        raise from_validation(error, "?") from error
+
+
+async def _read_body(request: web.Request, model: TypeAdapter[Any], limit: int) -> Any:  # noqa: ANN401
+    if request.content_type != "application/json":
+        raise UnsupportedType("This call takes application/json.", accepted=["application/json"])
+    raw = bytearray()
+    async for chunk in request.content.iter_any():
+        raw += chunk
+        if len(raw) > limit:
+            raise web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=len(raw))
+    try:
+        return model.validate_json(bytes(raw))
+    except ValidationError as error:
+        raise from_validation(error) from error
+
+
+def _refuse_early(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    """`Expect: 100-continue`: say "go on" only after the handler asked for the body, see `go_on`."""
+
+    async def expect(request: web.Request) -> None:
+        if request.headers.get("Expect", "").lower() != "100-continue":
+            raise web.HTTPExpectationFailed
+        if route.takes is None:
+            await go_on(request)
+
+    return expect
+
+
+async def go_on(request: web.Request) -> None:
+    """Ask a client that waits with `Expect: 100-continue` for its body (RFC 9110, 10.1.1)."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer itself has not begun
+
+
+def json_response(
+    answer: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """Answer with a model as JSON."""
+    return web.Response(
+        body=answer.model_dump_json().encode(),
+        status=status,
+        headers=headers,
+        content_type="application/json",
+    )
+
+
+def id_in_path(request: web.Request, name: str = "id") -> UUID:
+    """A UUID out of the path; anything else is the id of nothing, so `NotFound`."""
+    try:
+        return UUID(request.match_info[name])
+    except ValueError as error:
+        raise NotFound("There is no such thing.") from error
