@@ -1,0 +1,1 @@
+"""Cryptography: the encrypted object format, and keys wrapped under other keys."""
