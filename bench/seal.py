@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -84,8 +85,8 @@ def compare(case: str, size: int, chunk_size: int, ours: Callable[[], None], flo
 def main() -> None:
     size = int(sys.argv[1] if len(sys.argv) > 1 else "256") * MIB
     for chunk_size in (64 << 10, MIB, 8 * MIB):
-        compare("seal", size, chunk_size, lambda n=chunk_size: seal(size, n), lambda: floor_seal(size))
-        compare("open", size, chunk_size, prepare_open(size, chunk_size), lambda: floor_open(size))
+        compare("seal", size, chunk_size, partial(seal, size, chunk_size), partial(floor_seal, size))
+        compare("open", size, chunk_size, prepare_open(size, chunk_size), partial(floor_open, size))
 
 
 if __name__ == "__main__":
