@@ -15,6 +15,7 @@ from pydantic_settings import (
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 EXIT_BAD_SETTINGS = 2
@@ -81,8 +82,10 @@ def load(settings_type: type[S]) -> S:
     except ValidationError as error:
         prefix = settings_type.model_config.get("env_prefix", "")
         problems = [f"{_variable(prefix, e['loc'])}: {e['msg']}" for e in error.errors(include_input=False)]
-    except BadSettings as error:
-        problems = error.problems
+    except SettingsError as error:  # pydantic's wrapper around what a source raises
+        if not isinstance(error.__cause__, BadSettings):
+            raise
+        problems = error.__cause__.problems
     print(f"{settings_type.__module__.split('.')[0]} cannot start:", file=sys.stderr)  # noqa: T201
     for problem in problems:
         print(f"  {problem}", file=sys.stderr)  # noqa: T201

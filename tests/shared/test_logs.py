@@ -1,0 +1,53 @@
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from nexarch import logs
+
+
+@pytest.fixture
+def output(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    handlers, level = logging.getLogger().handlers, logging.getLogger().level
+    logs.configure("demo", "info", "json")
+    yield stream
+    logging.getLogger().handlers = handlers
+    logging.getLogger().setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_a_line_is_one_json_object_with_the_bound_values_and_the_service(output: io.StringIO) -> None:
+    with structlog.contextvars.bound_contextvars(request_id="r1", tenant="acme"):
+        structlog.get_logger("x").info("hello", size=3)
+        logging.getLogger("asyncpg").warning("from a %s", "library")
+
+    first, second = (json.loads(line) for line in output.getvalue().splitlines())
+    assert first | {"timestamp": ""} == {
+        "event": "hello", "size": 3, "request_id": "r1", "tenant": "acme", "service": "demo",
+        "level": "info", "logger": "x", "timestamp": "",
+    }  # fmt: skip
+    assert (second["event"], second["request_id"]) == ("from a library", "r1")
+
+
+def test_secrets_are_redacted_by_name_in_addresses_and_in_tracebacks(output: io.StringIO) -> None:
+    log = structlog.get_logger("x")
+    log.info("a", password="hunter2", client_secret="hunter2", kek="hunter2", registry_dsn="hunter2")
+    log.info("b", error="cannot reach postgresql://core:hunter2@db/x")
+    log.error("c", exc_info=ConnectionError("postgresql://core:hunter2@db/x"))
+
+    assert len(output.getvalue().splitlines()) == 3
+    assert "hunter2" not in output.getvalue()
+    assert "postgresql://core:" in output.getvalue()
+
+
+def test_the_redaction_does_not_hide_words_that_only_look_like_secrets(output: io.StringIO) -> None:
+    structlog.get_logger("x").info("a", storage_key="documents/1", keys=2, monkey="x")
+
+    assert json.loads(output.getvalue())["keys"] == 2
+    assert json.loads(output.getvalue())["monkey"] == "x"
