@@ -1,0 +1,3 @@
+DROP TABLE tenant_keys;
+DROP TABLE tenants;
+DROP FUNCTION is_name(text);

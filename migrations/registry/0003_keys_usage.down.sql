@@ -1,0 +1,3 @@
+DROP TABLE usage_totals;
+DROP TABLE usage_deltas;
+DROP TABLE signing_keys;

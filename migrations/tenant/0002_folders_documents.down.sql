@@ -1,0 +1,13 @@
+ALTER TABLE documents DROP CONSTRAINT documents_current_revision_fkey;
+DROP TABLE file_revisions;
+DROP TABLE documents;
+DROP FUNCTION search_query(text);
+DROP FUNCTION search_terms(text);
+DROP AGGREGATE any_of(tsquery);
+DROP AGGREGATE all_of(tsquery);
+DROP FUNCTION search_name_vector(text);
+DROP FUNCTION search_vector(text);
+DROP TEXT SEARCH CONFIGURATION nexarch_simple;
+DROP TEXT SEARCH CONFIGURATION nexarch_german;
+DROP TABLE folders;
+DROP FUNCTION keep_folders_a_tree();

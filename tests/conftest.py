@@ -1,0 +1,124 @@
+"""Fixtures that all tests may use: a real Postgres, and databases of a test's own.
+
+A database costs a tenth of a second; `tenant_conn` and `registry_conn`, whose transaction is rolled back, next
+to nothing. Ask for the database before `aiohttp_client`, or it is dropped under the running server.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from uuid import UUID
+
+import pytest
+
+from nexarch.db import Connection, connect
+from nexarch.postgres import PostgresServer
+from support import database
+from support.database import Cluster, TenantDatabase
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A running server, one for each process that runs tests."""
+    server = database.start_server(tmp_path_factory.mktemp("postgres"))
+    yield server
+    server.stop("immediate")
+
+
+@pytest.fixture(scope="session")
+def cluster(postgres: PostgresServer) -> Cluster:
+    """That server as `nexarch bootstrap` leaves it, with templates to copy databases from."""
+    return asyncio.run(database.prepare_cluster(postgres.dsn()))
+
+
+@pytest.fixture
+async def registry_database(cluster: Cluster) -> AsyncIterator[str]:
+    """The name of a migrated registry database of this test's own."""
+    async with database.own_registry(cluster) as name:
+        yield name
+
+
+@pytest.fixture
+def registry_dsn(cluster: Cluster, registry_database: str) -> str:
+    """The address of the test's registry, as nexarch_core."""
+    return database.registry_core_dsn(cluster, registry_database)
+
+
+@pytest.fixture
+def bus_dsn(cluster: Cluster, registry_database: str) -> str:
+    """The address of the test's registry, as nexarch_bus."""
+    return database.registry_bus_dsn(cluster, registry_database)
+
+
+@pytest.fixture
+async def tenant_database(cluster: Cluster) -> AsyncIterator[TenantDatabase]:
+    """A migrated tenant database of this test's own."""
+    async with database.own_tenant(cluster) as tenant:
+        yield tenant
+
+
+@pytest.fixture
+def tenant_dsn(tenant_database: TenantDatabase) -> str:
+    """The address of the test's tenant database, as the tenant's role: what services use."""
+    return tenant_database.dsn
+
+
+@pytest.fixture
+def tenant_owner_dsn(tenant_database: TenantDatabase) -> str:
+    """The address of the test's tenant database, as nexarch_core."""
+    return tenant_database.owner_dsn
+
+
+@pytest.fixture(scope="session")
+def shared_tenant(cluster: Cluster) -> Iterator[TenantDatabase]:
+    """A tenant database for all tests that roll back what they do."""
+    with asyncio.Runner() as runner:
+        opened = database.own_tenant(cluster)
+        yield runner.run(opened.__aenter__())
+        runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture(scope="session")
+def shared_registry(cluster: Cluster) -> Iterator[str]:
+    """The address of a registry for all tests that roll back what they do."""
+    with asyncio.Runner() as runner:
+        opened = database.own_registry(cluster)
+        yield database.registry_core_dsn(cluster, runner.run(opened.__aenter__()))
+        runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture(scope="session")
+def tenant_user(shared_tenant: TenantDatabase) -> UUID:
+    """The id of an editor in the database of `tenant_conn`."""
+    return asyncio.run(database.add_user(shared_tenant.owner_dsn, "editor@example.org", "editor"))
+
+
+@pytest.fixture
+async def tenant_conn(shared_tenant: TenantDatabase) -> AsyncIterator[Connection]:
+    """A connection as the tenant's role, in a transaction that is rolled back after the test."""
+    async for conn in _rolled_back(shared_tenant.dsn):
+        yield conn
+
+
+@pytest.fixture
+async def tenant_owner_conn(shared_tenant: TenantDatabase) -> AsyncIterator[Connection]:
+    """The same as nexarch_core, who may write users."""
+    async for conn in _rolled_back(shared_tenant.owner_dsn):
+        yield conn
+
+
+@pytest.fixture
+async def registry_conn(shared_registry: str) -> AsyncIterator[Connection]:
+    """A connection to a registry as nexarch_core, in a transaction that is rolled back after the test."""
+    async for conn in _rolled_back(shared_registry):
+        yield conn
+
+
+async def _rolled_back(dsn: str) -> AsyncIterator[Connection]:
+    conn = await connect(dsn, application_name="tests")
+    transaction = conn.transaction()
+    await transaction.start()
+    try:
+        yield conn
+    finally:
+        await transaction.rollback()
+        await conn.close()
