@@ -1,0 +1,86 @@
+"""What every object store does: one bucket per tenant, keys made by the server, bytes as streams.
+
+tests/shared/storage/test_conformance.py holds every driver to these sentences.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+from uuid import UUID
+
+from nexarch.errors import Invalid, NotFound
+
+Chunk = bytes | bytearray | memoryview
+
+# An allow-list, because stores differ on "..", "//" and the like: one refuses, one normalises, one takes it verbatim.
+_COMPONENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_MAX_KEY_LENGTH = 900  # S3 allows 1024 bytes; a driver may add a prefix of its own
+
+
+class ObjectNotFound(NotFound):
+    """There is no object under this key, or no bucket for this tenant."""
+
+    code = "object-not-found"
+
+
+class BucketNotFound(NotFound):
+    """Something was put before `ensure_bucket` made the tenant's bucket."""
+
+    code = "bucket-not-found"
+
+
+class UnsafeKey(Invalid):
+    """A tenant or key has a form that could mean another place; the server makes keys, so this is a defect."""
+
+    code = "unsafe-key"
+
+
+class Storage(Protocol):
+    """An object store. `tenant` is the tenant's slug, `key` some components parted by `/`, as `revision_key` makes it.
+
+    A component has 1 to 100 letters, digits, `.`, `_` and `-`, no dot first; every method refuses others: UnsafeKey.
+    """
+
+    async def ensure_bucket(self, tenant: str) -> None:
+        """Make the tenant's bucket unless it is there."""
+
+    async def put(self, tenant: str, key: str, stream: AsyncIterator[Chunk]) -> int:
+        """Store a stream as one object, durably, and return its size in bytes.
+
+        The object is there as a whole or not at all; an older one under the key is replaced. A chunk is used up
+        before the next one is asked for, so its buffer may be used again. What the stream raises passes through
+        and nothing is stored. Raises BucketNotFound, and InsufficientStorage where the store is full.
+        """
+
+    def get(
+        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[memoryview]]:
+        """Open the bytes of an object from `start` up to but without `stop`, as a slice would take them.
+
+        Use as `async with storage.get(...) as chunks`. A chunk is good until the next one is asked for: its buffer is
+        used again. Raises ObjectNotFound on entering. An object that is replaced or deleted meanwhile is read to
+        its end.
+        """
+
+    async def head(self, tenant: str, key: str) -> int:
+        """Return the size of an object in bytes; raise ObjectNotFound."""
+
+    async def delete(self, tenant: str, key: str) -> None:
+        """Remove an object, durably; raise ObjectNotFound."""
+
+
+def revision_key(document_id: UUID, revision_id: UUID) -> str:
+    """Return the key of the object that holds one revision of a document."""
+    return f"documents/{document_id}/revisions/{revision_id}"
+
+
+def split_key(tenant: str, key: str) -> list[str]:
+    """Return the components of a key; raise UnsafeKey where a tenant or component could name another place."""
+    components = key.split("/")
+    for component in (tenant, *components):
+        if not _COMPONENT.fullmatch(component):
+            raise UnsafeKey(f"{component!r} is not allowed in the place of an object.")
+    if len(key) > _MAX_KEY_LENGTH:
+        raise UnsafeKey(f"A key has at most {_MAX_KEY_LENGTH} characters.")
+    return components

@@ -1,0 +1,226 @@
+"""The object store as a folder: `<base>/<tenant>/<key>`, for one host or a shared file system.
+
+An object is written to a temporary name, synced, renamed, and its folder synced: after a crash it is there as a
+whole or not at all. Every step goes from an open folder to the next by name and follows no symbolic link, so no key
+leaves the base folder, whatever someone has put into it. File I/O runs in threads.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from nexarch.errors import InsufficientStorage
+from nexarch.storage.contract import BucketNotFound, Chunk, ObjectNotFound, UnsafeKey, split_key
+from nexarch.threads import run_in_thread
+
+READ_SIZE = 1 << 20  # so large that the hop to a thread costs little
+# In each bucket: files that are being written; what a killed process leaves lies here. No key names it, since no
+# component begins with a dot.
+INCOMING = ".incoming"
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO that somebody put here must not wait for its other end.
+_OPEN_OBJECT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class LocalStorage:
+    """Implements `nexarch.storage.Storage` below one base folder, which is made if it is missing."""
+
+    def __init__(self, base: Path) -> None:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._base = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Give the base folder back; nothing works after it."""
+        os.close(self._base)
+
+    async def ensure_bucket(self, tenant: str) -> None:
+        """See `Storage`."""
+        split_key(tenant, "any")
+        await run_in_thread(self._make_bucket, tenant)
+
+    async def put(self, tenant: str, key: str, stream: AsyncIterator[Chunk]) -> int:
+        """See `Storage`."""
+        *folders, name = split_key(tenant, key)
+        incoming = _Incoming()
+        try:
+            await run_in_thread(self._begin, incoming, tenant)
+            async for chunk in stream:
+                await run_in_thread(incoming.write, chunk)
+            await run_in_thread(self._publish, incoming, [tenant, *folders], name)
+        finally:
+            await run_in_thread(incoming.discard)
+        return incoming.size
+
+    @asynccontextmanager
+    async def get(
+        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None
+    ) -> AsyncIterator[AsyncIterator[memoryview]]:
+        """See `Storage`."""
+        if start < 0 or (stop is not None and stop < start):
+            raise ValueError(f"Bytes {start} to {stop} are not a range.")
+        *folders, name = split_key(tenant, key)
+        with ExitStack() as closing:
+            file, size = await run_in_thread(self._open, [tenant, *folders], name, closing)
+            chunks = _read(file, start, size if stop is None else min(stop, size))
+            try:
+                yield chunks
+            finally:
+                await chunks.aclose()  # before the descriptor is closed and becomes somebody else's
+
+    async def head(self, tenant: str, key: str) -> int:
+        """See `Storage`."""
+        *folders, name = split_key(tenant, key)
+        return await run_in_thread(self._size, [tenant, *folders], name)
+
+    async def delete(self, tenant: str, key: str) -> None:
+        """See `Storage`."""
+        *folders, name = split_key(tenant, key)
+        await run_in_thread(self._remove, [tenant, *folders], name)
+
+    def _make_bucket(self, tenant: str) -> None:
+        with _full_disk_named(), _folder(self._base, [tenant, INCOMING], make=True):
+            pass
+
+    def _begin(self, incoming: "_Incoming", tenant: str) -> None:
+        try:
+            with _full_disk_named(), _folder(self._base, [tenant, INCOMING]) as folder:
+                incoming.create_in(folder)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise BucketNotFound(f"The tenant {tenant!r} has no bucket yet.") from error
+
+    def _publish(self, incoming: "_Incoming", folders: list[str], name: str) -> None:
+        """Give the finished file its name; only after that it can be seen."""
+        try:
+            with _full_disk_named(), _folder(self._base, folders, make=True) as folder:
+                incoming.rename_to(folder, name)
+        except (NotADirectoryError, IsADirectoryError) as error:
+            raise UnsafeKey(f"The key of an object meets something else at {name!r} or above.") from error
+
+    def _open(self, folders: list[str], name: str, closing: ExitStack) -> tuple[int, int]:
+        """Return an open file, which `closing` will close even if nobody waits for this any more, and its size."""
+        with _absent_named(name), _folder(self._base, folders) as folder:
+            file = os.open(name, _OPEN_OBJECT, dir_fd=folder)
+        closing.callback(os.close, file)
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_found(name)
+        return file, status.st_size
+
+    def _size(self, folders: list[str], name: str) -> int:
+        with _absent_named(name), _folder(self._base, folders) as folder:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_found(name)
+        return status.st_size
+
+    def _remove(self, folders: list[str], name: str) -> None:
+        with _absent_named(name), _folder(self._base, folders) as folder:
+            os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+
+
+class _Incoming:
+    """A file that is being written under a temporary name."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._name = secrets.token_hex(16)
+        self._folder: int
+        self._file: int
+        self._undo = ExitStack()
+
+    def create_in(self, folder: int) -> None:
+        self._folder = os.dup(folder)
+        self._undo.callback(os.close, self._folder)
+        self._file = os.open(self._name, _CREATE, mode=0o600, dir_fd=self._folder)
+        self._undo.callback(self._unlink)
+        self._undo.callback(os.close, self._file)
+
+    def write(self, chunk: Chunk) -> None:
+        rest = memoryview(chunk).cast("B")
+        with _full_disk_named():
+            while rest:
+                written = os.write(self._file, rest)
+                self.size += written
+                rest = rest[written:]
+
+    def rename_to(self, folder: int, name: str) -> None:
+        os.fsync(self._file)
+        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
+        os.fsync(folder)
+
+    def discard(self) -> None:
+        """Close the file, and remove it unless it got its name; called once, at the end, whatever came before."""
+        self._undo.close()
+
+    def _unlink(self) -> None:
+        with suppress(FileNotFoundError):  # it got its name
+            os.unlink(self._name, dir_fd=self._folder)
+
+
+async def _read(file: int, start: int, stop: int) -> AsyncGenerator[memoryview, None]:
+    """Yield the bytes from `start` to `stop` in views of one buffer."""
+    buffer = memoryview(bytearray(max(0, min(READ_SIZE, stop - start))))
+    while start < stop:
+        count = await run_in_thread(os.preadv, file, [buffer[: stop - start]], start)
+        if not count:
+            return  # cut short by somebody else; who reads it knows how long it should be
+        yield buffer[:count]
+        start += count
+
+
+@contextmanager
+def _folder(base: int, names: list[str], *, make: bool = False) -> Iterator[int]:
+    """Open the folder at the end of `names`, one after the other, never over a symbolic link."""
+    folder = os.dup(base)
+    try:
+        for name in names:
+            inner = _enter(folder, name, make=make)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _enter(folder: int, name: str, *, make: bool) -> int:
+    try:
+        return os.open(name, _OPEN_FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):  # another writer was first
+        os.mkdir(name, mode=0o700, dir_fd=folder)
+    os.fsync(folder)
+    return os.open(name, _OPEN_FOLDER, dir_fd=folder)
+
+
+@contextmanager
+def _full_disk_named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise InsufficientStorage("The disk of the object store is full; nothing was stored.") from error
+        raise
+
+
+@contextmanager
+def _absent_named(name: str) -> Iterator[None]:
+    """A missing folder or file, and a symbolic link (ELOOP) or file on the way (ENOTDIR): no object of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}:
+            raise _not_found(name) from error
+        raise
+
+
+def _not_found(name: str) -> ObjectNotFound:
+    return ObjectNotFound(f"There is no object {name!r} in the store.")

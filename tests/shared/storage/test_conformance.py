@@ -1,0 +1,231 @@
+"""What every storage driver must do; each test runs once per driver."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nexarch.storage import BucketNotFound, Chunk, ObjectNotFound, Storage, UnsafeKey
+from nexarch.storage.local import LocalStorage
+
+KEY = "documents/0198c0de/revisions/1"
+TENANT = "acme"
+
+
+@pytest.fixture(params=["local"])
+async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
+    assert request.param == "local"
+    store = LocalStorage(tmp_path / "objects")
+    await store.ensure_bucket(TENANT)
+    yield store
+    store.close()
+
+
+async def stream(*chunks: Chunk) -> AsyncIterator[Chunk]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def content(storage: Storage, key: str = KEY, *, start: int = 0, stop: int | None = None) -> bytes:
+    async with storage.get(TENANT, key, start=start, stop=stop) as chunks:
+        return b"".join([bytes(chunk) async for chunk in chunks])
+
+
+async def test_what_was_put_can_be_read_whole_and_has_its_size(storage: Storage) -> None:
+    size = await storage.put(TENANT, KEY, stream(b"one", bytearray(b"two"), b"", memoryview(b"three")))
+
+    assert size == 11
+    assert await storage.head(TENANT, KEY) == 11
+    assert await content(storage) == b"onetwothree"
+
+
+async def test_an_empty_object_is_an_object(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream())
+
+    assert await storage.head(TENANT, KEY) == 0
+    assert await content(storage) == b""
+
+
+async def test_an_object_of_many_reads_comes_back_in_order(storage: Storage) -> None:
+    whole = bytes(range(256)) * 4096 * 3 + b"rest"
+
+    await storage.put(TENANT, KEY, stream(whole[:70_000], whole[70_000:]))
+
+    assert await content(storage) == whole
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 4), (3, 7), (5, None), (0, 0), (9, 10), (8, 99), (10, None), (42, 43)])
+async def test_a_range_is_the_slice_of_the_object(storage: Storage, start: int, stop: int | None) -> None:
+    whole = b"0123456789"
+    await storage.put(TENANT, KEY, stream(whole))
+
+    assert await content(storage, start=start, stop=stop) == whole[start:stop]
+
+
+async def test_a_range_that_ends_before_it_begins_is_a_mistake_of_the_caller(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"0123456789"))
+
+    for start, stop in ((5, 4), (-1, 3)):
+        with pytest.raises(ValueError, match="not a range"):
+            await content(storage, start=start, stop=stop)
+
+
+async def test_a_chunk_is_used_up_before_the_next_is_asked_for(storage: Storage) -> None:
+    buffer = bytearray(3)
+
+    async def reusing() -> AsyncIterator[Chunk]:
+        for part in (b"abc", b"def", b"ghi"):
+            buffer[:] = part
+            yield buffer
+
+    await storage.put(TENANT, KEY, reusing())
+
+    assert await content(storage) == b"abcdefghi"
+
+
+async def test_a_missing_object_is_not_found_by_get_head_and_delete(storage: Storage) -> None:
+    for tenant in (TENANT, "nobody"):
+        with pytest.raises(ObjectNotFound):
+            await storage.head(tenant, KEY)
+        with pytest.raises(ObjectNotFound):
+            await storage.delete(tenant, KEY)
+        with pytest.raises(ObjectNotFound):
+            await storage.get(tenant, KEY).__aenter__()
+
+
+async def test_a_part_of_a_key_is_no_object(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"x"))
+
+    for key in ("documents", "documents/0198c0de", KEY + "/deeper"):
+        with pytest.raises(ObjectNotFound):
+            await storage.head(TENANT, key)
+        with pytest.raises(ObjectNotFound):
+            await content(storage, key)
+        with pytest.raises(ObjectNotFound):
+            await storage.delete(TENANT, key)
+
+
+async def test_a_deleted_object_is_gone_and_its_neighbour_stays(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"one"))
+    await storage.put(TENANT, KEY + "0", stream(b"ten"))
+
+    await storage.delete(TENANT, KEY)
+
+    with pytest.raises(ObjectNotFound):
+        await storage.head(TENANT, KEY)
+    assert await content(storage, KEY + "0") == b"ten"
+
+
+async def test_a_deleted_object_is_read_to_its_end_by_who_began_before(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(bytes(3 << 20)))
+
+    async with storage.get(TENANT, KEY) as chunks:
+        size = len(await anext(chunks))
+        await storage.delete(TENANT, KEY)
+        async for chunk in chunks:
+            size += len(chunk)
+
+    assert size == 3 << 20
+
+
+async def test_tenants_do_not_see_each_others_objects(storage: Storage) -> None:
+    await storage.ensure_bucket("beta")
+    await storage.put("beta", KEY, stream(b"of beta"))
+
+    with pytest.raises(ObjectNotFound):
+        await storage.head(TENANT, KEY)
+
+
+async def test_a_bucket_is_made_once_and_its_objects_stay(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"x"))
+
+    await storage.ensure_bucket(TENANT)
+
+    assert await content(storage) == b"x"
+
+
+async def test_nothing_can_be_put_without_a_bucket(storage: Storage) -> None:
+    with pytest.raises(BucketNotFound):
+        await storage.put("nobody", KEY, stream(b"x"))
+
+
+async def test_an_object_put_again_is_replaced(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"a longer first one"))
+    await storage.put(TENANT, KEY, stream(b"second"))
+
+    assert await content(storage) == b"second"
+
+
+async def test_racing_puts_leave_one_of_them_whole(storage: Storage) -> None:
+    async def slowly(byte: bytes) -> AsyncIterator[Chunk]:
+        for _ in range(20):
+            yield byte * 10_000
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(storage.put(TENANT, KEY, slowly(byte)) for byte in (b"a", b"b", b"c", b"d")))
+
+    result = await content(storage)
+    assert len(result) == 200_000
+    assert len(set(result)) == 1
+
+
+async def test_a_stream_that_fails_stores_nothing_and_keeps_the_older_object(storage: Storage) -> None:
+    async def failing() -> AsyncIterator[Chunk]:
+        yield b"half"
+        raise ConnectionResetError("the client went away")
+
+    await storage.put(TENANT, KEY, stream(b"older"))
+
+    for key in (KEY, "documents/new"):
+        with pytest.raises(ConnectionResetError, match="went away"):
+            await storage.put(TENANT, key, failing())
+
+    assert await content(storage) == b"older"
+    with pytest.raises(ObjectNotFound):
+        await storage.head(TENANT, "documents/new")
+
+
+async def test_a_cancelled_put_stores_nothing(storage: Storage) -> None:
+    asked_twice = asyncio.Event()
+
+    async def endless() -> AsyncIterator[Chunk]:
+        yield b"half"
+        asked_twice.set()
+        await asyncio.Event().wait()
+
+    put = asyncio.create_task(storage.put(TENANT, KEY, endless()))
+    async with asyncio.timeout(10):
+        await asked_twice.wait()
+        put.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await put
+
+    with pytest.raises(ObjectNotFound):
+        await storage.head(TENANT, KEY)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("", "/", "/etc/passwd", "..", "../beta/x", "a/../b", "a//b", "a/", ".", "a/./b", ".hidden", "a\x00b"),
+        *("a\\b", "a b", "ä", "%2e%2e", "a\n", "x" * 101, "/".join(["x" * 99] * 10)),
+    ],
+)
+async def test_a_key_that_could_mean_another_place_is_refused(storage: Storage, key: str) -> None:
+    with pytest.raises(UnsafeKey):
+        await storage.put(TENANT, key, stream(b"x"))
+    with pytest.raises(UnsafeKey):
+        await content(storage, key)
+    with pytest.raises(UnsafeKey):
+        await storage.head(TENANT, key)
+    with pytest.raises(UnsafeKey):
+        await storage.delete(TENANT, key)
+
+
+@pytest.mark.parametrize("tenant", ["", ".", "..", "a/b", "/", "a\x00"])
+async def test_a_tenant_that_could_mean_another_place_is_refused(storage: Storage, tenant: str) -> None:
+    with pytest.raises(UnsafeKey):
+        await storage.ensure_bucket(tenant)
+    with pytest.raises(UnsafeKey):
+        await storage.put(tenant, KEY, stream(b"x"))
