@@ -1,0 +1,79 @@
+"""The child process, `python -I -m dms_worker.extract.child KIND PARENT LIMITS`.
+
+The file comes on stdin, the answer goes to stdout as one JSON object: `{"pages": [...], "page_count": n or
+null, "truncated": bool}` or `{"unreadable": code}`. The exit status is 0 with an answer, anything else without one.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from dms_worker.extract.clean import clean
+from dms_worker.extract.confine import confine
+from dms_worker.extract.errors import MemoryLimitExceeded, ParserCrashed, Unreadable
+from dms_worker.extract.kinds import Kind, kind_of_bytes
+from dms_worker.extract.limits import Limits
+
+Answer = dict[str, list[str] | int | bool | str | None]
+
+
+def main() -> None:
+    """Confine, read, answer."""
+    kind, parent, limits = Kind(sys.argv[1]), int(sys.argv[2]), Limits(**json.loads(sys.argv[3]))
+    confine(limits, parent)
+    answer = _answer(sys.stdin.buffer, kind, limits)
+    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode())
+    sys.stdout.buffer.flush()
+
+
+def _answer(file: BinaryIO, kind: Kind, limits: Limits) -> Answer:
+    try:
+        return _extract(file, kind_of_bytes(file) if kind is Kind.UNKNOWN else kind, limits)
+    except Unreadable as error:
+        return {"unreadable": error.code}
+    except (MemoryError, RecursionError):
+        return {"unreadable": MemoryLimitExceeded.code}
+    except ImportError:
+        raise  # a broken installation, not a broken file
+    except Exception:  # noqa: BLE001 - a library that stumbles over hostile bytes may raise anything
+        return {"unreadable": ParserCrashed.code}
+
+
+def _extract(file: BinaryIO, kind: Kind, limits: Limits) -> Answer:
+    """Only the reader that is needed is imported: the others cost up to a tenth of a second."""
+    if kind is Kind.PDF:
+        from dms_worker.extract.pdf import open_pdf  # noqa: PLC0415
+
+        with open_pdf(file) as document:
+            pages, cut = _within(document.pages(), limits)
+            return {"pages": pages, "page_count": len(document), "truncated": cut}
+    if kind is Kind.DOCX:
+        from dms_worker.extract.docx import read_docx  # noqa: PLC0415
+
+        text, file_goes_on = read_docx(file, limits)
+    else:
+        from dms_worker.extract.plain import read_text  # noqa: PLC0415
+
+        text, file_goes_on = read_text(file, limits)
+    pages, cut = _within(iter([text]), limits)
+    return {"pages": pages, "page_count": None, "truncated": cut or file_goes_on}
+
+
+def _within(pages: Iterator[str], limits: Limits) -> tuple[list[str], bool]:
+    """The cleaned pages up to the limits, and whether anything was left out."""
+    cleaned: list[str] = []
+    left = limits.characters
+    for page in pages:
+        if len(cleaned) == limits.pages:
+            return cleaned, True
+        text = clean(page)
+        cleaned.append(text[:left])
+        if len(text) > left:
+            return cleaned, True
+        left -= len(text)
+    return cleaned, False
+
+
+if __name__ == "__main__":
+    main()

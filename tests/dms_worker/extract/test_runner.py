@@ -1,0 +1,310 @@
+"""The whole way: a file on disk, a child process, the text or the reason why there is none."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import docx
+import pytest
+from fpdf import FPDF
+from fpdf.enums import AccessPermission, EncryptionMethod
+
+from dms_worker.extract.errors import (
+    DamagedFile,
+    ExtractorUnavailable,
+    MemoryLimitExceeded,
+    ParserCrashed,
+    PasswordRequired,
+    TimeLimitExceeded,
+    Unreadable,
+    UnsupportedKind,
+)
+from dms_worker.extract.limits import MIB, Limits
+from dms_worker.extract.runner import ExtractedText, extract_text
+from support.pdf_by_hand import Run, pdf
+
+PDF = "application/pdf"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+UNKNOWN = "application/octet-stream"
+LIMITS = Limits(wall_seconds=20.0)
+
+
+async def extract(folder: Path, data: bytes, mime_type: str, limits: Limits = LIMITS) -> ExtractedText:
+    file = folder / "upload"
+    file.write_bytes(data)
+    return await extract_text(file, mime_type, limits)
+
+
+def letter(*pages: str) -> bytes:
+    document = FPDF()
+    document.set_font("Helvetica", size=12)
+    for page in pages:
+        document.add_page()
+        document.write(text=page)
+    return bytes(document.output())
+
+
+async def test_a_pdf_gives_the_text_of_each_page(tmp_path: Path) -> None:
+    extracted = await extract(tmp_path, letter("Erste Seite", "", "Dritte Seite: Möbiusband"), PDF)
+
+    assert extracted.pages == ["Erste Seite", "", "Dritte Seite: Möbiusband"]
+    assert extracted.page_count == 3
+    assert not extracted.truncated
+
+
+async def test_a_word_file_is_one_page_without_a_count(tmp_path: Path) -> None:
+    document = docx.Document()
+    document.add_paragraph("Kündigung")
+    document.save(str(tmp_path / "letter"))
+
+    extracted = await extract_text(tmp_path / "letter", DOCX, LIMITS)
+
+    assert extracted == ExtractedText(pages=["Kündigung"], page_count=None, truncated=False)
+
+
+@pytest.mark.parametrize("mime_type", ["text/plain", "text/csv", "text/markdown; charset=utf-8", "TEXT/PLAIN"])
+async def test_text_of_every_declared_type_is_read(tmp_path: Path, mime_type: str) -> None:
+    extracted = await extract(tmp_path, "größer;\U0001f600;漢字\n".encode(), mime_type)
+
+    assert extracted.pages == ["größer;\U0001f600;漢字"]
+
+
+@pytest.mark.parametrize("mime_type", [PDF, UNKNOWN])
+async def test_a_byte_order_mark_before_the_header_leaves_a_pdf_a_pdf(tmp_path: Path, mime_type: str) -> None:
+    extracted = await extract(tmp_path, b"\xef\xbb\xbf" + letter("Hello World"), mime_type)
+
+    assert extracted.pages == ["Hello World"]
+    assert extracted.page_count == 1
+
+
+async def test_an_empty_text_file_is_an_empty_page(tmp_path: Path) -> None:
+    extracted = await extract(tmp_path, b"", "text/plain")
+
+    assert extracted.pages == [""]
+
+
+@pytest.mark.parametrize("mime_type", [PDF, DOCX])
+async def test_an_empty_file_is_a_damaged_document(tmp_path: Path, mime_type: str) -> None:
+    with pytest.raises(DamagedFile):
+        await extract(tmp_path, b"", mime_type)
+
+
+async def test_a_pdf_with_a_broken_cross_reference_table_is_still_read(tmp_path: Path) -> None:
+    intact = pdf([[Run(72, 700, "Hello, world!")]])
+
+    extracted = await extract(tmp_path, intact.replace(b"startxref\n", b"startxref\n9"), PDF)
+
+    assert extracted.pages == ["Hello, world!"]
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.4\n", b"%PDF-1.7\n1 0 obj\n<</Type/Catalog>>\nendobj\n%%EOF", b"\0" * 99])
+async def test_a_header_without_a_body_is_a_damaged_file(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(DamagedFile):
+        await extract(tmp_path, data, PDF)
+
+
+async def test_an_encrypted_pdf_needs_its_password(tmp_path: Path) -> None:
+    document = FPDF()
+    document.set_encryption(
+        owner_password="owner",
+        user_password="user",
+        encryption_method=EncryptionMethod.AES_256,
+        permissions=AccessPermission.all(),
+    )
+    document.add_page()
+
+    with pytest.raises(PasswordRequired) as caught:
+        await extract(tmp_path, bytes(document.output()), PDF)
+
+    assert caught.value.code == "password-required"
+    assert "password" in caught.value.detail
+
+
+@pytest.mark.parametrize(("data", "mime_type"), [(b"GIF89a\x01\0", "image/gif"), (b"GIF89a\x01\0", UNKNOWN)])
+async def test_a_file_of_another_type_is_refused(tmp_path: Path, data: bytes, mime_type: str) -> None:
+    with pytest.raises(UnsupportedKind):
+        await extract(tmp_path, data, mime_type)
+
+
+async def test_pages_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:
+    kept = await extract(tmp_path, letter("a", "b", "c"), PDF, Limits(pages=2))
+
+    assert kept == ExtractedText(pages=["a", "b"], page_count=3, truncated=True)
+
+
+async def test_characters_beyond_the_limit_are_left_out(tmp_path: Path) -> None:
+    of_pdf = await extract(tmp_path, letter("abcdef", "ghi", "jkl"), PDF, Limits(characters=8))
+    of_text = await extract(tmp_path, b"abcdefghi" * 9, "text/plain", Limits(characters=8))
+
+    assert of_pdf == ExtractedText(pages=["abcdef", "gh"], page_count=3, truncated=True)
+    assert of_text == ExtractedText(pages=["abcdefgh"], page_count=None, truncated=True)
+
+
+async def test_a_file_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(TimeLimitExceeded):
+        await extract(tmp_path, letter("slow"), PDF, Limits(wall_seconds=0.001))
+
+    assert_no_child_is_left()
+
+
+def assert_no_child_is_left() -> None:
+    with pytest.raises(ChildProcessError):  # neither running nor a zombie
+        os.waitpid(-1, os.WNOHANG)
+
+
+async def test_processor_time_is_limited_too(tmp_path: Path) -> None:
+    unordered_marks = "\u0301\u0316" * 200_000  # ordering them takes quadratic time
+
+    with pytest.raises(TimeLimitExceeded):
+        await extract(tmp_path, unordered_marks.encode(), "text/plain", Limits(cpu_seconds=1))
+
+
+async def test_one_huge_allocation_is_a_memory_limit(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as sparse:
+        sparse.truncate(2048 * MIB)
+
+    with pytest.raises(MemoryLimitExceeded):
+        await extract_text(tmp_path / "sparse", "text/plain", Limits(memory_bytes=64 * MIB, characters=2**30))
+
+
+async def test_memory_that_grows_bit_by_bit_is_a_memory_limit(tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitExceeded):
+        await extract(
+            tmp_path,
+            "ä".encode() * 32 * MIB,
+            "text/plain",
+            Limits(memory_bytes=32 * MIB, characters=64 * MIB),
+        )
+
+    assert_no_child_is_left()
+
+
+async def test_a_cancelled_extraction_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "upload").write_bytes("ä".encode() * 16 * MIB)
+    running = asyncio.create_task(extract_text(tmp_path / "upload", "text/plain", Limits(characters=64 * MIB)))
+    await child_of_ours()
+
+    running.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert_no_child_is_left()
+
+
+async def child_of_ours() -> int:
+    """The id of the child process, as soon as it runs the extraction."""
+    async with asyncio.timeout(10):
+        while not (children := running_children()):  # noqa: ASYNC110 - another process tells nobody
+            await asyncio.sleep(0.002)
+    return children[0]
+
+
+def running_children() -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == os.getpid() and b"dms_worker.extract.child" in command:
+            found.append(int(process.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
+async def test_a_child_killed_by_a_signal_that_is_not_ours_has_crashed(tmp_path: Path, number: int) -> None:
+    (tmp_path / "upload").write_bytes("ä".encode() * 16 * MIB)
+    running = asyncio.create_task(extract_text(tmp_path / "upload", "text/plain", Limits(characters=64 * MIB)))
+
+    os.kill(await child_of_ours(), number)
+
+    with pytest.raises(ParserCrashed):
+        await running
+
+
+async def test_the_child_knows_nothing_of_our_environment_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DMS_WORKER_CLIENT_SECRET", "hush")
+    (tmp_path / "upload").write_bytes("ä".encode() * 16 * MIB)
+    running = asyncio.create_task(extract_text(tmp_path / "upload", "text/plain", Limits(characters=64 * MIB)))
+    child = Path("/proc") / str(await child_of_ours())
+
+    environment = (child / "environ").read_bytes()
+    files = {entry.name: str(entry.readlink()) for entry in (child / "fd").iterdir()}
+
+    assert b"hush" not in environment
+    assert files["0"] == str(tmp_path / "upload")
+    assert files["1"].startswith("pipe:")
+    assert files["2"] == "/dev/null"
+    assert not [name for name in files.values() if name.startswith("socket:")]
+    await running
+
+
+async def test_what_cannot_start_is_worth_a_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+
+    with pytest.raises(ExtractorUnavailable) as caught:
+        await extract(tmp_path, b"text", "text/plain")
+
+    assert not isinstance(caught.value, Unreadable)
+
+
+async def test_a_child_that_ends_before_it_reads_is_worth_a_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+
+    with pytest.raises(ExtractorUnavailable):
+        await extract(tmp_path, b"text", "text/plain")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "yes",  # floods the pipe
+        'echo \'{"pages": [1], "page_count": 1, "truncated": false}\'',
+        'echo \'{"pages": ["\\u0000"], "page_count": 1, "truncated": false}\'',
+        'echo \'{"pages": ["\\ud800"], "page_count": 1, "truncated": false}\'',
+        'echo \'{"unreadable": "no-such-code"}\'',
+        "printf '[%.0s' $(seq 5000)",
+        "true",
+    ],
+)
+async def test_a_child_that_was_taken_over_harms_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    hostile = tmp_path / "hostile"
+    hostile.write_text(f"#!/bin/bash\n{program}\n")
+    hostile.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hostile))
+
+    with pytest.raises(ParserCrashed):
+        await extract(tmp_path, b"text", "text/plain", Limits(characters=1000))
+
+    assert_no_child_is_left()
+
+
+async def test_a_child_that_closes_its_answer_and_stays_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = tmp_path / "hostile"
+    hostile.write_text("#!/bin/bash\nexec >&-\nsleep 600\n")
+    hostile.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hostile))
+
+    with pytest.raises(TimeLimitExceeded):
+        await extract(tmp_path, b"text", "text/plain", Limits(wall_seconds=0.2))
+
+    assert_no_child_is_left()
+
+
+async def test_text_at_the_limit_fits_into_the_answer_however_it_is_written(tmp_path: Path) -> None:
+    wide = await extract(tmp_path, "\U0001f600".encode() * 9000, "text/plain", Limits(characters=9000))
+    escaped = await extract(tmp_path, b'"\\' * 4500, "text/plain", Limits(characters=9000))
+
+    assert wide.pages == ["\U0001f600" * 9000]
+    assert escaped.pages == ['"\\' * 4500]
