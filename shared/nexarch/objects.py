@@ -1,0 +1,77 @@
+"""Sealed objects in a store: streams in and out, a bounded number of bytes in memory, the work in threads.
+
+What is sealed how is said by `nexarch.crypto`, where it lies by `nexarch.storage`; here they meet.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from nexarch.crypto.layout import NXO1
+from nexarch.crypto.segments import Opener, Sealer
+from nexarch.storage import Chunk, Storage
+from nexarch.threads import run_in_thread
+
+
+async def seal_stream(sealer: Sealer, chunks: AsyncIterator[Chunk]) -> AsyncIterator[memoryview]:
+    """Yield the object whose plaintext comes in `chunks`, for `Storage.put`.
+
+    Each view is good until the next is asked for. Chunks of about 1 MiB are fastest; all may share one buffer, which
+    is read only until the next chunk is asked for.
+    """
+    buffer = memoryview(bytearray(sealer.bound(0)))
+    async for chunk in chunks:
+        size = memoryview(chunk).nbytes
+        if len(buffer) < sealer.bound(size):
+            buffer = memoryview(bytearray(sealer.bound(size)))
+        yield buffer[: await run_in_thread(sealer.update_into, chunk, buffer)]
+    yield buffer[: await run_in_thread(sealer.finish_into, buffer)]
+
+
+@asynccontextmanager
+async def open_object(
+    storage: Storage,
+    tenant: str,
+    key: str,
+    *,
+    dek: bytes,
+    aad: bytes,
+    plaintext_size: int,
+    start: int = 0,
+    stop: int | None = None,
+) -> AsyncIterator[AsyncIterator[memoryview]]:
+    """Open the plaintext bytes from `start` up to but without `stop` of a sealed object.
+
+    `plaintext_size` is what the row says; `aad` comes from `object_aad` with the ids of the request. Raises on entering
+    ObjectNotFound, and ObjectDamaged where size, header or the first bytes are wrong, so that a response can still
+    say so. Damage further on is raised by the iterator: break the transfer then. Every chunk has a buffer of its own
+    and may be kept.
+    """
+    stored_size = await storage.head(tenant, key)
+    opener = Opener(dek, aad, stored_size=stored_size, plaintext_size=plaintext_size, start=start, stop=stop)
+    async with aclosing(_plaintext(storage, tenant, key, opener)) as chunks:
+        first = await anext(chunks, None)
+        yield _with_first(first, chunks)
+
+
+async def _with_first(first: memoryview | None, rest: AsyncIterator[memoryview]) -> AsyncIterator[memoryview]:
+    if first is not None:
+        yield first
+    async for chunk in rest:
+        yield chunk
+
+
+async def _plaintext(storage: Storage, tenant: str, key: str, opener: Opener) -> AsyncGenerator[memoryview, None]:
+    """Yield what each piece of the object opens to, if anything: a segment that is not whole yet opens to nothing."""
+    span = opener.span
+    begin = 0 if span.object_start == NXO1.header_length else span.object_start
+    if begin:
+        async with storage.get(tenant, key, stop=NXO1.header_length) as header:
+            async for piece in header:
+                opener.update(piece)
+    async with storage.get(tenant, key, start=begin, stop=span.object_stop) as pieces:
+        async for piece in pieces:
+            buffer = memoryview(bytearray(opener.bound(len(piece))))
+            size = await run_in_thread(opener.update_into, piece, buffer)
+            if size:
+                yield buffer[:size]
+    opener.finish()
