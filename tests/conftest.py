@@ -5,7 +5,9 @@ to nothing. Ask for the database before `aiohttp_client`, or it is dropped under
 """
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -17,11 +19,13 @@ from support.database import Cluster, TenantDatabase
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def postgres() -> Iterator[PostgresServer]:
     """A running server, one for each process that runs tests."""
-    server = database.start_server(tmp_path_factory.mktemp("postgres"))
-    yield server
-    server.stop("immediate")
+    # Not in pytest's own folder: under root, every start of pytest closes that one to Postgres's system user.
+    with tempfile.TemporaryDirectory(prefix="nexarch-tests-", ignore_cleanup_errors=True) as home:
+        server = database.start_server(Path(home))
+        yield server
+        server.stop("immediate")
 
 
 @pytest.fixture(scope="session")

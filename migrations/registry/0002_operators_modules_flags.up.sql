@@ -54,7 +54,7 @@ CREATE TABLE modules (
     CONSTRAINT modules_pkey PRIMARY KEY (id),
     CONSTRAINT modules_id_form CHECK (id ~ '^[a-z][a-z0-9_]{0,62}$'),
     CONSTRAINT modules_version_form CHECK (version ~ '^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$'),
-    CONSTRAINT modules_base_url_form CHECK (base_url ~ '^https?://[^\s]{1,500}$'),
+    CONSTRAINT modules_base_url_form CHECK (base_url ~ '^https?://\S+$' AND char_length(base_url) <= 500),
     CONSTRAINT modules_flags_form CHECK (are_flag_keys(required_flags)),
     CONSTRAINT modules_announced CHECK (announced_at IS NULL OR base_url IS NOT NULL)
 );

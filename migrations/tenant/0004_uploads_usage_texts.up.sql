@@ -86,26 +86,32 @@ CREATE FUNCTION store_text(revision uuid, content text) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = public, pg_temp AS $$
 DECLARE
-    part_length CONSTANT integer := 24000;
-    overlap     CONSTANT integer := 200;  -- each vector looks so far into the next part: phrases cross the cut
-    rest        text := content;
-    head        text;
-    cut         integer;
-    parts       integer := 0;
+    part_length  CONSTANT integer := 24000;
+    overlap      CONSTANT integer := 200;     -- a vector looks so far into the next part: phrases cross the cut
+    block_length CONSTANT integer := 480000;  -- a cut copies what is left of its block, not of the whole text
+    length  integer := char_length(content);
+    taken   integer := 0;                     -- characters of content that are in rest or in a part
+    rest    text := '';
+    head    text;
+    cut     integer;
+    parts   integer := 0;
 BEGIN
-    DELETE FROM document_texts t WHERE t.revision_id = store_text.revision;
-    WHILE rest <> '' LOOP
+    DELETE FROM document_texts t WHERE t.revision_id = revision;
+    LOOP
+        IF taken < length AND char_length(rest) <= part_length + overlap THEN
+            rest := rest || substr(content, taken + 1, block_length);
+            taken := least(taken + block_length, length);
+        END IF;
+        EXIT WHEN rest = '';
         head := left(rest, part_length);
-        IF char_length(head) = part_length THEN
-            -- at the last white space, unless a single word fills the second half of the part
-            cut := part_length - position(' ' IN reverse(regexp_replace(right(head, part_length / 2), '\s', ' ', 'g'))) + 1;
-            IF cut <= part_length THEN
-                head := left(head, cut);
-            END IF;
+        IF char_length(rest) > part_length THEN
+            -- after the last white space, unless one word fills the second half of the part
+            cut := position(' ' IN reverse(regexp_replace(right(head, part_length / 2), '\s', ' ', 'g')));
+            head := left(head, part_length - greatest(cut - 1, 0));
         END IF;
         rest := substr(rest, char_length(head) + 1);
         INSERT INTO document_texts (revision_id, part, content, search)
-        VALUES (store_text.revision, parts, head, search_vector(head || left(rest, overlap)));
+        VALUES (revision, parts, head, search_vector(head || left(rest, overlap)));
         parts := parts + 1;
     END LOOP;
     RETURN parts;
