@@ -6,11 +6,12 @@ null, "truncated": bool}` or `{"unreadable": code}`. The exit status is 0 with a
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from dms_worker.extract.clean import clean
-from dms_worker.extract.confine import confine
+from dms_worker.extract.confine import confine, write_no_file
+from dms_worker.extract.content import Content
 from dms_worker.extract.errors import MemoryLimitExceeded, ParserCrashed, Unreadable
 from dms_worker.extract.kinds import Kind, kind_of_bytes
 from dms_worker.extract.limits import Limits
@@ -41,23 +42,26 @@ def _answer(file: BinaryIO, kind: Kind, limits: Limits) -> Answer:
 
 
 def _extract(file: BinaryIO, kind: Kind, limits: Limits) -> Answer:
-    """Only the reader that is needed is imported: the others cost up to a tenth of a second."""
-    if kind is Kind.PDF:
-        from dms_worker.extract.pdf import open_pdf  # noqa: PLC0415
+    read = _reader(kind)
+    write_no_file()  # only now: an import may leave its bytecode for the next child
+    content = read(file, limits)
+    pages, cut = _within(content.pages, limits)
+    return {"pages": pages, "page_count": content.page_count, "truncated": cut or content.cut}
 
-        with open_pdf(file) as document:
-            pages, cut = _within(document.pages(), limits)
-            return {"pages": pages, "page_count": len(document), "truncated": cut}
+
+def _reader(kind: Kind) -> Callable[[BinaryIO, Limits], Content]:
+    """Only the reader that is needed is imported: the one for PDF costs as much time as all the rest."""
+    if kind is Kind.PDF:
+        from dms_worker.extract.pdf import read_pdf  # noqa: PLC0415
+
+        return read_pdf
     if kind is Kind.DOCX:
         from dms_worker.extract.docx import read_docx  # noqa: PLC0415
 
-        text, file_goes_on = read_docx(file, limits)
-    else:
-        from dms_worker.extract.plain import read_text  # noqa: PLC0415
+        return read_docx
+    from dms_worker.extract.plain import read_text  # noqa: PLC0415
 
-        text, file_goes_on = read_text(file, limits)
-    pages, cut = _within(iter([text]), limits)
-    return {"pages": pages, "page_count": None, "truncated": cut or file_goes_on}
+    return read_text
 
 
 def _within(pages: Iterator[str], limits: Limits) -> tuple[list[str], bool]:

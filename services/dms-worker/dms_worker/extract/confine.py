@@ -23,7 +23,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 def confine(limits: Limits, parent: int) -> None:
-    """Die with `parent`; dump no core, write no file, start no process; bounded time and address space."""
+    """Die with `parent`; dump no core, start no process; bounded time and address space."""
+    with suppress(OSError):  # a preference: where memory runs out, the kernel ends this process and not the service
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     libc = ctypes.CDLL(None, use_errno=True)
     for option, value in (
         (_PR_SET_PDEATHSIG, signal.SIGKILL),
@@ -34,8 +36,6 @@ def confine(limits: Limits, parent: int) -> None:
             raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
     if os.getppid() != parent:  # it died before the request above
         raise SystemExit(1)
-    with suppress(OSError):  # a kernel without this file (gVisor) only lacks a preference
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     address_space = limits.memory_bytes + ADDRESS_SPACE_HEADROOM
     for limit, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
@@ -43,6 +43,10 @@ def confine(limits: Limits, parent: int) -> None:
         (resource.RLIMIT_AS, address_space, address_space),
         (resource.RLIMIT_NPROC, 0, 0),  # root is exempt
         (resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES),
-        (resource.RLIMIT_FSIZE, 0, 0),
     ):
         resource.setrlimit(limit, (soft, hard))
+
+
+def write_no_file() -> None:
+    """From here on every write to a file fails; pipes stay open."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

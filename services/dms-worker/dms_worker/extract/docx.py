@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 from xml.parsers import expat
 
+from dms_worker.extract.content import Content
 from dms_worker.extract.errors import DamagedFile, PasswordRequired, UnpacksTooLarge
 from dms_worker.extract.kinds import OLE_SIGNATURE
 from dms_worker.extract.limits import Limits
@@ -28,15 +29,16 @@ _MATH = (
 _COMPATIBILITY = "http://schemas.openxmlformats.org/markup-compatibility/2006"
 
 _TEXT = frozenset(f"{space} t" for space in (*_WORD, *_MATH))
-_FALLBACK = f"{_COMPATIBILITY} Fallback"  # says again, for old programs, what Choice says
 _ON_START = {
     f"{space} {name}": text
     for space in _WORD
     for name, text in (("tab", "\t"), ("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-"), ("softHyphen", ""))
 }
-_PARAGRAPH, _CELL, _ROW, _TAB_STOPS = (
-    frozenset(f"{space} {name}" for space in _WORD)
-    for name in ("p", "tc", "tr", "tabs")  # `tab` inside `tabs` is a setting, not a character
+_PARAGRAPH, _CELL, _ROW = (frozenset(f"{space} {name}" for space in _WORD) for name in ("p", "tc", "tr"))
+# Text that is not read: tab stops (their `tab` is no character), what was moved away, and what Fallback says
+# again, for old programs, after Choice.
+_HIDDEN = frozenset(
+    (*(f"{space} {name}" for space in _WORD for name in ("tabs", "moveFrom")), f"{_COMPATIBILITY} Fallback")
 )
 
 _READING_ORDER = ("header", "", "footnotes", "endnotes", "footer")  # "" is the main document
@@ -50,8 +52,8 @@ class _Enough(Exception):
     """The text is longer than the limit; raised inside the parser to leave it."""
 
 
-def read_docx(file: BinaryIO, limits: Limits) -> tuple[str, bool]:
-    """The text, not yet cleaned, and whether it was cut at `limits.characters`.
+def read_docx(file: BinaryIO, limits: Limits) -> Content:
+    """The document as one page, cut at `limits.characters`.
 
     Headers first, then the document, foot- and endnotes, footers; a table row is a line.
     Raises PasswordRequired, DamagedFile, UnpacksTooLarge.
@@ -97,7 +99,7 @@ class _Package:
         return name in self._archive.NameToInfo
 
 
-def _read_package(package: _Package, limits: Limits) -> tuple[str, bool]:
+def _read_package(package: _Package, limits: Limits) -> Content:
     roots = _related(package, "")
     main = next((target for kind, target in roots if kind == "officeDocument"), None)
     if main is None:
@@ -109,8 +111,8 @@ def _read_package(package: _Package, limits: Limits) -> tuple[str, bool]:
             for target in dict.fromkeys(target for kind, target in parts if kind == wanted):
                 _parse(package, target, collected)
     except _Enough:
-        return collected.text(), True
-    return collected.text(), False
+        return Content(pages=iter([collected.text()]), cut=True)
+    return Content(pages=iter([collected.text()]))
 
 
 def _related(package: _Package, part: str) -> list[tuple[str, str]]:
@@ -147,7 +149,7 @@ class _Text:
         return "".join(self._pieces)
 
     def start(self, name: str, _: dict[str, str]) -> None:
-        if self._hidden or name == _FALLBACK or name in _TAB_STOPS:
+        if self._hidden or name in _HIDDEN:
             self._hidden += 1
         elif name in _TEXT:
             self._inside_text = True

@@ -6,14 +6,15 @@ Line order and spaces are PDFium's; lines with right-to-left letters are put in 
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import pypdfium2.raw as pdfium
 
 from dms_worker.extract.bidi import RIGHT_TO_LEFT, Glyph, logical_order
 from dms_worker.extract.clean import LINE_END_HYPHEN, join_broken_words
+from dms_worker.extract.content import Content
 from dms_worker.extract.errors import DamagedFile, PasswordRequired, UnsupportedKind
+from dms_worker.extract.limits import Limits
 
 _ERRORS = {
     pdfium.FPDF_ERR_PASSWORD: PasswordRequired,
@@ -22,55 +23,48 @@ _ERRORS = {
 _MARKED_HYPHEN = 2  # the code that PDFium's character list has where its text has U+FFFE
 
 
-class Pdf:
-    """An open document; `len()` is its number of pages."""
+def read_pdf(file: BinaryIO, _: Limits) -> Content:
+    """The text of each page, empty where a page cannot be read. `file` is a real one, not only in memory.
 
-    def __init__(self, handle: Any) -> None:  # noqa: ANN401 - ctypes has no type for it
-        self._handle = handle
+    Raises PasswordRequired, UnsupportedKind, DamagedFile.
+    """
+    pdfium.FPDF_InitLibraryWithConfig(pdfium.FPDF_LIBRARY_CONFIG(version=2))
+    document = pdfium.FPDF_LoadDocument(f"/proc/self/fd/{file.fileno()}".encode(), None)
+    if not document:
+        raise _ERRORS.get(pdfium.FPDF_GetLastError(), DamagedFile)
+    count = pdfium.FPDF_GetPageCount(document)
+    return Content(pages=_pages(document, count), page_count=count)
 
-    def __len__(self) -> int:
-        return int(pdfium.FPDF_GetPageCount(self._handle))
 
-    def pages(self) -> Iterator[str]:
-        """The text of each page, not yet cleaned; a page that cannot be read is empty.
-
-        Raises DamagedFile where no page can be read.
-        """
-        readable = 0
-        for number in range(len(self)):
-            text = self._page(number)
+# The handles of PDFium have no types that a checker knows.
+def _pages(document: Any, count: int) -> Iterator[str]:  # noqa: ANN401
+    """Each page once, and the document closed. Raises DamagedFile at the end where no page could be read."""
+    readable = 0
+    try:
+        for number in range(count):
+            text = _page(document, number)
             readable += text is not None
             yield join_broken_words(text or "")
-        if readable == 0:
-            raise DamagedFile
+    finally:
+        pdfium.FPDF_CloseDocument(document)
+    if readable == 0:
+        raise DamagedFile
 
-    def _page(self, number: int) -> str | None:
-        page = pdfium.FPDF_LoadPage(self._handle, number)
-        if not page:
+
+def _page(document: Any, number: int) -> str | None:  # noqa: ANN401
+    page = pdfium.FPDF_LoadPage(document, number)
+    if not page:
+        return None
+    try:
+        text_page = pdfium.FPDFText_LoadPage(page)
+        if not text_page:
             return None
         try:
-            text_page = pdfium.FPDFText_LoadPage(page)
-            if not text_page:
-                return None
-            try:
-                return _text(text_page)
-            finally:
-                pdfium.FPDFText_ClosePage(text_page)
+            return _text(text_page)
         finally:
-            pdfium.FPDF_ClosePage(page)
-
-
-@contextmanager
-def open_pdf(file: BinaryIO) -> Iterator[Pdf]:
-    """The document in `file`. Raises PasswordRequired, UnsupportedKind, DamagedFile."""
-    pdfium.FPDF_InitLibraryWithConfig(pdfium.FPDF_LIBRARY_CONFIG(version=2))
-    handle = pdfium.FPDF_LoadDocument(f"/proc/self/fd/{file.fileno()}".encode(), None)
-    if not handle:
-        raise _ERRORS.get(pdfium.FPDF_GetLastError(), DamagedFile)
-    try:
-        yield Pdf(handle)
+            pdfium.FPDFText_ClosePage(text_page)
     finally:
-        pdfium.FPDF_CloseDocument(handle)
+        pdfium.FPDF_ClosePage(page)
 
 
 def _text(text_page: Any) -> str:  # noqa: ANN401

@@ -3,6 +3,7 @@
 import codecs
 from typing import BinaryIO
 
+from dms_worker.extract.content import Content
 from dms_worker.extract.limits import Limits
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -16,12 +17,13 @@ _MARKS = (
 _PAGE_BREAKS = str.maketrans("\v\f", "\n\n")
 
 
-def read_text(file: BinaryIO, limits: Limits) -> tuple[str, bool]:
-    """The text, not yet cleaned, and whether the file goes on after it."""
+def read_text(file: BinaryIO, limits: Limits) -> Content:
+    """The file as one page, read as far as it may matter."""
     most = 4 * limits.characters
     data = file.read(most)
     cut = len(data) == most and file.read(1) != b""
-    return _decoded(data, cut=cut).translate(_PAGE_BREAKS), cut
+    text = _decoded(data, cut=cut).translate(_PAGE_BREAKS)
+    return Content(pages=iter([text]), cut=cut)
 
 
 def _decoded(data: bytes, *, cut: bool) -> str:
