@@ -9,7 +9,8 @@ import unicodedata
 # PDFium writes this non-character for a hyphen that ends a line, and leaves the line break out.
 LINE_END_HYPHEN = "\ufffe"
 
-_LINE_END_HYPHEN = re.compile(rf"(.?){LINE_END_HYPHEN}\s*(?=(.?))")
+_LINE_END_HYPHEN = re.compile(rf"([^{LINE_END_HYPHEN}\n]?){LINE_END_HYPHEN}\s*(?=(\w*))")
+_CONJUNCTIONS = frozenset(("und", "oder", "bzw", "bis", "sowie", "and", "or"))
 _SOFT_HYPHEN = re.compile("\u00ad[ \t]*(?:\r\n?|\n)?")
 _LINE_BREAK = re.compile("\r\n?|[\u0085\u2028\u2029]")
 _UNWANTED = re.compile(
@@ -39,10 +40,12 @@ def clean(text: str) -> str:
 
 
 def join_broken_words(text: str) -> str:
-    """`text` with each LINE_END_HYPHEN gone inside a word (Topolo-gie), else a real hyphen (Schwarz-Weiß)."""
+    """`text` with each LINE_END_HYPHEN gone inside a word (Topolo-gie), else a real hyphen (Schwarz-Weiß, Ein- und)."""
     return _LINE_END_HYPHEN.sub(_joined, text)
 
 
 def _joined(broken: re.Match[str]) -> str:
     before, after = broken[1], broken[2]
-    return before if before.isalpha() and after.islower() else f"{before}-"
+    if after in _CONJUNCTIONS:
+        return f"{before}- "
+    return before if before.isalpha() and after[:1].islower() else f"{before}-"
