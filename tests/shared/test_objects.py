@@ -117,6 +117,16 @@ async def test_a_range_before_a_cut_is_refused(storage: LocalStorage, tmp_path: 
         await read(storage, len(TEXT), start=0, stop=10)
 
 
+async def test_an_object_cut_while_it_is_read_breaks_the_stream(storage: LocalStorage, tmp_path: Path) -> None:
+    await put(storage, TEXT)
+
+    async with open_object(storage, "acme", KEY, dek=DEK, aad=AAD, plaintext_size=len(TEXT)) as chunks:
+        os.truncate(tmp_path / "acme" / KEY, 82 + 8 * 262_144)
+
+        with pytest.raises(ObjectDamaged, match="ends before the end of segment 11"):
+            assert [chunk async for chunk in chunks] == []
+
+
 def flip(base: Path, offset: int) -> None:
     with (base / "acme" / KEY).open("r+b") as file:
         file.seek(offset)

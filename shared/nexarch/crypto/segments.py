@@ -191,7 +191,7 @@ class Opener:
     def finish(self) -> None:
         """Raise ObjectDamaged unless every byte of the range was fed and was good."""
         self._refuse_after_damage()
-        if self._message is None or self._held or self._number != self.span.segments.stop:
+        if self._message is None or self._number != self.span.segments.stop:
             raise ObjectDamaged(f"The object ends before the end of segment {self.span.segments[-1]}.")
 
     def update(self, data: Readable) -> bytes:

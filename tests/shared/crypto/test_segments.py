@@ -103,6 +103,12 @@ def test_a_range_outside_the_plaintext_is_a_mistake_of_the_caller() -> None:
         SHORT.locate(SHORT.object_size(len(TEXT)), 59, 61)
 
 
+def test_an_empty_range_is_authenticated_by_one_segment_even_at_the_end() -> None:
+    stored_size = SHORT.object_size(32)
+
+    assert [SHORT.locate(stored_size, at, at).segments for at in (0, 16, 32)] == [range(1), range(1, 2), range(1, 2)]
+
+
 def test_the_same_text_is_never_sealed_to_the_same_bytes() -> None:
     assert sealed(TEXT) != sealed(TEXT)
 
@@ -265,7 +271,10 @@ def test_a_buffer_that_may_be_too_small_is_refused_before_anything_is_taken() ->
 
     stored = sealer.update(b"whole") + sealer.finish()
 
-    assert opened(stored) == b"whole"
+    opener = Opener(KEY, AAD, stored_size=len(stored), plaintext_size=5, form=SHORT)
+    with pytest.raises(ValueError, match=f"needs {48 + len(stored)} bytes"):
+        opener.update_into(stored, bytearray(47 + len(stored)))
+    assert opener.update(stored) == b"whole"
 
 
 @pytest.mark.parametrize(
@@ -275,6 +284,19 @@ def test_a_buffer_that_may_be_too_small_is_refused_before_anything_is_taken() ->
 def test_sizes_of_the_product_format(plaintext_size: int, object_size: int) -> None:
     assert NXO1.object_size(plaintext_size) == object_size
     assert NXO1.plaintext_size(object_size) == plaintext_size
+
+
+@pytest.mark.parametrize("object_size", [0, 81, 82, 113, 82 + 262_144 + 1, 82 + 262_144 + 31])
+def test_a_size_that_no_object_can_have_is_damage(object_size: int) -> None:
+    with pytest.raises(ObjectDamaged, match=f"An object of {object_size} bytes"):
+        NXO1.plaintext_size(object_size)
+
+
+def test_a_negative_size_or_a_short_key_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        NXO1.object_size(-1)
+    with pytest.raises(ValueError, match="32 bytes"):
+        Sealer(bytes(16), AAD)
 
 
 def test_the_place_of_an_object_is_eighty_bytes() -> None:

@@ -1,6 +1,7 @@
 import asyncio
 import errno
 import os
+import stat
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -104,6 +105,38 @@ async def test_a_full_disk_is_told_and_leaves_nothing(
     assert temporary_files(base) == []
     with pytest.raises(ObjectNotFound):
         await storage.head("acme", KEY)
+
+
+async def test_every_change_is_on_the_disk_before_it_is_reported(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync = os.fsync
+
+    def recording_sync(file: int) -> None:
+        steps.append(f"sync {'folder' if stat.S_ISDIR(os.fstat(file).st_mode) else 'file'}")
+        fsync(file)
+
+    def recording(name: str) -> Callable[..., object]:
+        function = getattr(os, name)
+
+        def call(*args: object, **kwargs: object) -> object:
+            steps.append(name)
+            return function(*args, **kwargs)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", recording_sync)
+        for name in ("mkdir", "rename", "unlink"):
+            patched.setattr(os, name, recording(name))
+        await storage.put("acme", KEY, stream(b"x"))
+        put, steps = steps, []
+        await storage.delete("acme", KEY)
+
+    # The last unlink of a put is that of the temporary name, which is gone by then.
+    assert put == ["mkdir", "sync folder", "sync file", "rename", "sync folder", "unlink"]
+    assert steps == ["unlink", "sync folder"]
 
 
 async def test_a_short_write_goes_on_where_it_stopped(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
