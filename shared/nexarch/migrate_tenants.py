@@ -1,7 +1,7 @@
 """The walk over all tenant databases: four at a time, on past a tenant that fails, each one reported."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -48,7 +48,7 @@ async def migrate_tenants(
     migrations: Sequence[Migration],
     *,
     down_to: int | None = None,
-) -> AsyncIterator[TenantMigrated]:
+) -> AsyncGenerator[TenantMigrated, None]:
     """Migrate each tenant up (or down to a version), and yield what became of it as it is done.
 
     `registry_dsn` names the owner of the databases. A tenant that fails is yielded with its error, and the

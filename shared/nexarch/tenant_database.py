@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import asyncpg
 
 from nexarch.db import Connection
+from nexarch.scram import scram_verifier
 
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -37,8 +38,8 @@ def identifier(name: str) -> str:
 
 async def create_role(conn: Connection, role: str, password: str) -> None:
     """Make a login role, or give the one that exists this password."""
-    literal = await conn.fetchval("SELECT quote_literal($1::text)", password)
-    options = f"{identifier(role)} LOGIN PASSWORD {literal}"
+    # The verifier holds no quote, and only it gets into the server's log where statements are logged.
+    options = f"{identifier(role)} LOGIN PASSWORD '{scram_verifier(password)}'"
     try:
         await conn.execute(f"CREATE ROLE {options}")
     except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):

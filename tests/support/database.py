@@ -66,12 +66,9 @@ async def prepare_cluster(superuser_dsn: str) -> Cluster:
     core_password, bus_password, tenant_password = (secrets.token_urlsafe(12) for _ in range(3))
     await create_roles_and_registry(superuser_dsn, core_password, bus_password, _REGISTRY_TEMPLATE)
     dsn = core_dsn(superuser_dsn, core_password, _REGISTRY_TEMPLATE)
-    conn = await connect(dsn, application_name="tests")
-    try:
+    async with _connected(dsn) as conn:
         await migrate_up(conn, read_migrations("registry"))
         await create_role(conn, _TENANT_ROLE, tenant_password)
-    finally:
-        await conn.close()
     return Cluster(
         superuser_dsn=superuser_dsn,
         core_password=core_password,
@@ -85,7 +82,7 @@ async def prepare_cluster(superuser_dsn: str) -> Cluster:
 async def own_registry(cluster: Cluster) -> AsyncIterator[str]:
     """A migrated registry database of the caller's own; yields its name."""
     name = f"registry_test_{next(_numbers)}"
-    async with _superuser(cluster) as conn:
+    async with _connected(cluster.superuser_dsn) as conn:
         await conn.execute(f"CREATE DATABASE {name} OWNER nexarch_core TEMPLATE {_REGISTRY_TEMPLATE}")
         await conn.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
         await conn.execute(f"GRANT CONNECT ON DATABASE {name} TO nexarch_bus")
@@ -99,7 +96,7 @@ async def own_registry(cluster: Cluster) -> AsyncIterator[str]:
 async def empty_database(cluster: Cluster) -> AsyncIterator[str]:
     """A database without any schema, of nexarch_core; yields its address."""
     name = f"empty_test_{next(_numbers)}"
-    async with _superuser(cluster) as conn:
+    async with _connected(cluster.superuser_dsn) as conn:
         await conn.execute(f"CREATE DATABASE {name} OWNER nexarch_core TEMPLATE template0")
     try:
         yield core_dsn(cluster.superuser_dsn, cluster.core_password, name)
@@ -108,40 +105,38 @@ async def empty_database(cluster: Cluster) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def own_tenant(cluster: Cluster) -> AsyncIterator[TenantDatabase]:
-    """A migrated tenant database of the caller's own."""
-    name = f"tenant_test_{next(_numbers)}"
+async def own_tenant(cluster: Cluster, slug: str | None = None) -> AsyncIterator[TenantDatabase]:
+    """A migrated tenant database of the caller's own, named for the slug and with a role of its own if one is given."""
+    name = f"tenant_{slug or f'test_{next(_numbers)}'}"
+    role = name if slug else _TENANT_ROLE
     core = core_dsn(cluster.superuser_dsn, cluster.core_password, _REGISTRY_TEMPLATE)
     owner_dsn = database_dsn(core, name)
-    conn = await connect(database_dsn(core, "postgres"), application_name="tests")
-    try:
+    async with _connected(core) as conn:
+        if slug:
+            await create_role(conn, role, cluster.tenant_password)
         await create_database(conn, name, template=cluster.tenant_template)
-    finally:
-        await conn.close()
-    conn = await connect(owner_dsn, application_name="tests")
+    async with _connected(owner_dsn) as conn:
+        await admit_role(conn, role)
     try:
-        await admit_role(conn, _TENANT_ROLE)
-    finally:
-        await conn.close()
-    dsn = database_dsn(core, name, user=_TENANT_ROLE, password=cluster.tenant_password)
-    try:
-        yield TenantDatabase(dsn=dsn, owner_dsn=owner_dsn)
+        yield TenantDatabase(
+            dsn=database_dsn(core, name, user=role, password=cluster.tenant_password), owner_dsn=owner_dsn
+        )
     finally:
         await _drop(cluster, name)
+        if slug:
+            async with _connected(core) as conn:
+                await conn.execute(f"DROP ROLE {role}")
 
 
 async def add_user(owner_dsn: str, email: str, role: str, password_hash: str = NO_PASSWORD) -> UUID:
     """Add a user to a tenant database; services cannot, their role may only read users."""
-    conn = await connect(owner_dsn, application_name="tests")
-    try:
-        sql = """
-            INSERT INTO users (email, display_name, role, password_hash)
-            VALUES ($1, $1, $2, $3)
-            RETURNING id
-        """
+    sql = """
+        INSERT INTO users (email, display_name, role, password_hash)
+        VALUES ($1, $1, $2, $3)
+        RETURNING id
+    """
+    async with _connected(owner_dsn) as conn:
         user: UUID = await conn.fetchval(sql, email, role, password_hash)
-    finally:
-        await conn.close()
     return user
 
 
@@ -156,8 +151,8 @@ def registry_bus_dsn(cluster: Cluster, database: str) -> str:
 
 
 @asynccontextmanager
-async def _superuser(cluster: Cluster) -> AsyncIterator[Connection]:
-    conn = await connect(cluster.superuser_dsn, application_name="tests")
+async def _connected(dsn: str) -> AsyncIterator[Connection]:
+    conn = await connect(dsn, application_name="tests")
     try:
         yield conn
     finally:
@@ -165,5 +160,5 @@ async def _superuser(cluster: Cluster) -> AsyncIterator[Connection]:
 
 
 async def _drop(cluster: Cluster, database: str) -> None:
-    async with _superuser(cluster) as conn:
+    async with _connected(cluster.superuser_dsn) as conn:
         await conn.execute(f"DROP DATABASE {database} WITH (FORCE)")

@@ -17,7 +17,7 @@ async def refused_by(conn: Connection, statement: str) -> str | None:
             await conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
             await conn.execute(statement)
     except asyncpg.IntegrityConstraintViolationError as error:
-        return str(error.constraint_name)  # type: ignore[attr-defined]
+        return str(error.constraint_name)
     return None
 
 
