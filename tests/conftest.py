@@ -16,6 +16,7 @@ from nexarch.db import Connection, connect
 from nexarch.postgres import PostgresServer
 from support import database
 from support.database import Cluster, TenantDatabase
+from support.services import CoreApi, run_core_api
 
 
 @pytest.fixture(scope="session")
@@ -126,3 +127,10 @@ async def _rolled_back(dsn: str) -> AsyncIterator[Connection]:
     finally:
         await transaction.rollback()
         await conn.close()
+
+
+@pytest.fixture
+async def core_api(cluster: Cluster, registry_dsn: str, tmp_path: Path) -> AsyncIterator[CoreApi]:
+    """A running core-api over a registry of this test's own, with an operator, modules and their credentials."""
+    async with run_core_api(registry_dsn, tmp_path / "secrets", cluster) as core:
+        yield core

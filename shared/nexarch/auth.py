@@ -126,11 +126,26 @@ class FailureLimiter:
         """Count a failure; `TooManyRequests` once there were more than allowed."""
         now = time.monotonic()
         key = (address, client[:200])
-        level, since = self._buckets.pop(key, (0.0, now))
-        level = max(0.0, level - (now - since) * self._failures / self._per_s) + 1
+        level = self._level(key, now) + 1
+        self._buckets.pop(key, None)
         self._buckets[key] = (level, now)
         if len(self._buckets) > self._max_keys:
             self._buckets.popitem(last=False)
-        if level > self._failures:
-            wait_s = round((level - self._failures) * self._per_s / self._failures) + 1
+        self._refuse_above(self._failures, level)
+
+    def check(self, address: str, client: str) -> None:
+        """`TooManyRequests` if one more failure would be: for work too dear to be done before it is refused.
+
+        This refuses who is right too, but only from the address that kept failing.
+        """
+        self._refuse_above(self._failures - 1, self._level((address, client[:200]), time.monotonic()))
+
+    def _level(self, key: tuple[str, str], now: float) -> float:
+        """How many failures still count: they are forgotten one by one, at the allowed rate."""
+        level, since = self._buckets.get(key, (0.0, now))
+        return max(0.0, level - (now - since) * self._failures / self._per_s)
+
+    def _refuse_above(self, limit: float, level: float) -> None:
+        if level > limit:
+            wait_s = round((level - limit) * self._per_s / self._failures) + 1
             raise TooManyRequests("Too many wrong credentials from this address.", retry_after_s=wait_s)

@@ -1,0 +1,70 @@
+"""Operators: who runs the platform. Each has one bearer token, of which only the SHA-256 is stored."""
+
+from dataclasses import dataclass
+from hmac import compare_digest
+from uuid import UUID
+
+import asyncpg
+
+from core_api.secret_text import digest, is_well_formed, new_operator_token
+from nexarch.auth import Operator
+from nexarch.db import Connection, fetch_optional
+from nexarch.errors import Conflict
+
+
+class OperatorNameTaken(Conflict):
+    """Another operator already has this name."""
+
+    code = "operator-name-taken"
+    title = "The name is in use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    id: UUID
+    name: str
+    token_sha256: bytes
+
+
+async def create_operator(conn: Connection, name: str) -> str:
+    """Add an operator and return the token, which nobody can read again; `OperatorNameTaken`."""
+    token = new_operator_token()
+    await add_operator(conn, name, token)
+    return token
+
+
+async def add_operator(conn: Connection, name: str, token: str) -> None:
+    """Add an operator with a token made by `new_operator_token`; `OperatorNameTaken`."""
+    sql = "INSERT INTO operators (name, token_sha256) VALUES ($1, $2)"
+    try:
+        await conn.execute(sql, name, digest(token))
+    except asyncpg.UniqueViolationError as error:
+        raise OperatorNameTaken(f"There is an operator {name!r} already.") from error
+
+
+async def any_operator(conn: Connection) -> bool:
+    """Whether somebody may operate this platform."""
+    return bool(await conn.fetchval("SELECT EXISTS (SELECT FROM operators WHERE disabled_at IS NULL)"))
+
+
+async def find_operator(conn: Connection, token: str) -> Operator | None:
+    """Whose token this is; None if nobody's."""
+    if not is_well_formed(token):
+        return None
+    sql = "SELECT id, name, token_sha256 FROM operators WHERE token_sha256 = $1 AND disabled_at IS NULL"
+    given = digest(token)
+    known = await fetch_optional(conn, _Known, sql, given)
+    if known is None or not compare_digest(known.token_sha256, given):
+        return None
+    await _mark_used(conn, known.id)
+    return Operator(id=known.id, name=known.name)
+
+
+async def _mark_used(conn: Connection, operator_id: UUID) -> None:
+    """At most once a minute: a write with every request would make all requests of an operator take turns."""
+    sql = """
+        UPDATE operators
+           SET last_used_at = now()
+         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
+    """
+    await conn.execute(sql, operator_id)

@@ -1,0 +1,44 @@
+"""HTTP of usage for operators."""
+
+from datetime import datetime
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import BaseModel, Field
+
+from core_api import usage
+from core_api.keys import REGISTRY
+from nexarch.pages import PageQuery, decode_cursor, encode_cursor
+from nexarch.routing import json_response
+
+
+class UsageQuery(PageQuery):
+    """A page, of one tenant where its slug is given."""
+
+    tenant: Annotated[str | None, Field(max_length=100)] = None
+
+
+class UsageTotal(BaseModel):
+    """What a tenant uses of one metric (`storage_bytes`: bytes)."""
+
+    tenant_slug: str
+    metric: str
+    value: int
+    updated_at: datetime
+
+
+class UsagePage(BaseModel):
+    """A page of totals by tenant and metric."""
+
+    items: list[UsageTotal]
+    next_cursor: str | None
+
+
+async def list_(request: web.Request, query: UsageQuery) -> web.Response:
+    """`GET /v1/usage`: what each tenant uses."""
+    slug, metric = decode_cursor(query.cursor, 2) or ("", "")
+    async with request.app[REGISTRY].acquire() as conn:
+        rows = await usage.list_usage(conn, tenant=query.tenant, after=(slug, metric), limit=query.limit + 1)
+    page = [UsageTotal.model_validate(row, from_attributes=True) for row in rows[: query.limit]]
+    more = encode_cursor(page[-1].tenant_slug, page[-1].metric) if len(rows) > query.limit else None
+    return json_response(UsagePage(items=page, next_cursor=more))

@@ -1,0 +1,21 @@
+"""The NOTIFY channels of the registry database, and what their payloads mean.
+
+A notification is a hint and carries at most an id: it may be late, come twice or be lost. The tables are the truth.
+"""
+
+from typing import Final
+
+JOBS: Final = "jobs"
+"""A tenant has new jobs; the payload is its slug."""
+
+TENANTS: Final = "tenants"
+"""A tenant's state or database address changed; the payload is its slug."""
+
+FLAGS: Final = "flags"
+"""A feature flag changed; the payload is its key, or empty for all of them."""
+
+MODULES: Final = "modules"
+"""A module or its credentials changed; the payload is its id, or empty for all of them."""
+
+KEYS: Final = "keys"
+"""The published token keys changed; the payload is empty."""
