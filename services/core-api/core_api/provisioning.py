@@ -23,6 +23,7 @@ from nexarch import channels
 from nexarch.db import Connection, connect, fetch_optional
 from nexarch.errors import Conflict, Invalid, Unavailable
 from nexarch.migrate import migrate_up, read_migrations
+from nexarch.scram import scram_verifier
 from nexarch.template import ensure_template
 from nexarch.tenant_database import admit_role, create_database, database_dsn, identifier
 
@@ -132,10 +133,9 @@ class Provisioner:
         password = secrets.token_urlsafe(32)
         sealed = self.master.seal(password.encode(), PASSWORD_PURPOSE, tenant.id.bytes)
         role = identifier(f"tenant_{tenant.slug}")
-        literal = await conn.fetchval("SELECT quote_literal($1::text)", password)
         async with conn.transaction():
             try:
-                await conn.execute(f"CREATE ROLE {role} LOGIN PASSWORD {literal}")
+                await conn.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{scram_verifier(password)}'")
             except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError) as error:
                 raise DatabaseNameTaken(f"The server has a role {role} that is not this tenant's.") from error
             # So that core-api may end the role's sessions when the tenant is suspended.
