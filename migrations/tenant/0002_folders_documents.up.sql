@@ -188,7 +188,7 @@ CREATE TABLE file_revisions (
     CONSTRAINT file_revisions_mime_form CHECK (
         mime_type ~ '^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$'
     ),
-    CONSTRAINT file_revisions_dek_wrapped CHECK (octet_length(wrapped_dek) BETWEEN 48 AND 256),
+    CONSTRAINT file_revisions_dek_wrapped CHECK (octet_length(wrapped_dek) = 60),
     CONSTRAINT file_revisions_kek_version_positive CHECK (kek_version > 0),
     CONSTRAINT file_revisions_state_known CHECK (
         processing_state IN ('queued', 'processing', 'processed', 'failed')
