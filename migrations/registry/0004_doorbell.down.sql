@@ -1,0 +1,1 @@
+DROP FUNCTION arm_tenant(text);

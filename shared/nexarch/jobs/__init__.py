@@ -1,0 +1,46 @@
+"""The queue: jobs as rows, in the database of what they are about.
+
+Producers `enqueue` inside their own transaction and ring (`nexarch.doorbell`) after the commit. Workers `claim`,
+prove that they live with `heartbeat`, and end a job with `complete`, `fail` or `release`. Three rules carry it:
+
+- The row is the truth. A ring, a timer or a sweep only says where to look.
+- A claim raises `lease`, and nothing lowers it. Whatever a worker does to a job it holds names (id, lease) and the
+  status `processing`; a worker that lost its job therefore changes nothing, and learns it from the answer.
+- Postgres tells the time. No statement takes a time from a worker's clock, only durations.
+
+An attempt is counted at the claim, so a job that kills its worker runs out of attempts like any other.
+"""
+
+from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
+from nexarch.jobs.dead_letters import JobNotDead, JobNotFound, get_job, requeue
+from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
+from nexarch.jobs.rows import ClaimedJob, Job, JobError, Queue, Status
+from nexarch.jobs.settling import RetryPolicy, complete, fail, release
+
+__all__ = [
+    "WORKER_LOST",
+    "ClaimedJob",
+    "Job",
+    "JobError",
+    "JobNotDead",
+    "JobNotFound",
+    "JobRefused",
+    "NewJob",
+    "Outlook",
+    "Queue",
+    "RetryPolicy",
+    "Status",
+    "bury_lost",
+    "claim",
+    "complete",
+    "enqueue",
+    "enqueue_many",
+    "fail",
+    "get_job",
+    "heartbeat",
+    "lost_jobs",
+    "next_due",
+    "reclaim",
+    "release",
+    "requeue",
+]

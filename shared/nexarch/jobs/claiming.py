@@ -1,0 +1,154 @@
+"""Taking jobs, keeping them, and taking them back from workers that died."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from nexarch.db import Connection, fetch_one
+from nexarch.jobs.rows import ClaimedJob, JobError, Queue
+
+WORKER_LOST = JobError("worker-lost", "The worker died, or lost touch for longer than the stale time.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a queue holds for later: seconds until its next job is due, and until its first lock goes stale.
+
+    Never negative; 0 means now and None never.
+    """
+
+    due_in_s: float | None
+    stale_in_s: float | None
+
+
+async def claim(
+    conn: Connection, worker: str, limits: Mapping[str, int], *, queue: Queue = Queue.DOCUMENTS
+) -> list[ClaimedJob]:
+    """Take the jobs that are due: of each type at most so many, by priority, then by the time they were due.
+
+    `worker` names this start of a process, never a host: a lock must not pass to its successor. Rows that another
+    claim is taking are passed over, not waited for. Each call counts as an attempt for what it returns.
+    """
+    # The lateral keeps each type in the order of its own index, however many jobs of other types stand before it.
+    # ARRAY(...) runs once: a join to the CTE could be planned so that the LIMIT runs again and takes more.
+    sql = queue.sql("""
+        WITH due AS MATERIALIZED (
+            SELECT picked.id
+            FROM unnest($2::text[], $3::integer[]) AS wanted (job_type, slots)
+            CROSS JOIN LATERAL (
+                SELECT id
+                FROM {jobs}
+                WHERE status = 'pending' AND job_type = wanted.job_type AND available_at <= now()
+                ORDER BY priority DESC, available_at, id
+                LIMIT wanted.slots
+                FOR UPDATE SKIP LOCKED
+            ) AS picked
+        )
+        UPDATE {jobs}
+        SET status = 'processing', attempts = attempts + 1, lease = lease + 1, locked_by = $1, locked_at = now(),
+            updated_at = now()
+        WHERE id = ANY(ARRAY(SELECT id FROM due))
+        RETURNING id, lease, job_type, payload::text, attempts, max_attempts, traceparent,
+            extract(epoch FROM now() - available_at)::float8
+    """)
+    rows = await conn.fetch(sql, worker, list(limits), list(limits.values()))
+    return [ClaimedJob(*row) for row in rows]
+
+
+async def heartbeat(
+    conn: Connection,
+    jobs: Sequence[ClaimedJob],
+    progress: Sequence[int | None],
+    *,
+    queue: Queue = Queue.DOCUMENTS,
+) -> set[UUID]:
+    """Renew the locks on held jobs, store their progress in percent (None: as it was); return what is still held."""
+    sql = queue.sql("""
+        UPDATE {jobs} AS job
+        SET locked_at = now(), progress = coalesce(held.progress, job.progress)
+        FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS held (id, lease, progress)
+        WHERE job.id = held.id AND job.lease = held.lease AND job.status = 'processing'
+        RETURNING job.id
+    """)
+    rows = await conn.fetch(sql, [job.id for job in jobs], [job.lease for job in jobs], progress)
+    return {row["id"] for row in rows}
+
+
+async def next_due(
+    conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
+) -> Outlook:
+    """When to look at this queue again if no ring comes first: retries, schedules, locks of workers that died."""
+    sql = queue.sql("""
+        SELECT extract(epoch FROM min(pending.available_at) - now())::float8 AS due_in_s,
+            extract(epoch FROM min(running.stale_at) - now())::float8 AS stale_in_s
+        FROM unnest($1::text[]) AS wanted (job_type)
+        LEFT JOIN LATERAL (
+            SELECT min(available_at) AS available_at
+            FROM {jobs}
+            WHERE status = 'pending' AND job_type = wanted.job_type
+        ) AS pending ON true
+        LEFT JOIN LATERAL (
+            SELECT min(locked_at) + make_interval(secs => $2) AS stale_at
+            FROM {jobs}
+            WHERE status = 'processing' AND job_type = wanted.job_type
+        ) AS running ON true
+    """)
+    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s)
+    return Outlook(_not_negative(outlook.due_in_s), _not_negative(outlook.stale_in_s))
+
+
+def _not_negative(seconds: float | None) -> float | None:
+    return None if seconds is None else max(0.0, seconds)
+
+
+async def reclaim(
+    conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
+) -> int:
+    """Make the jobs of lost workers pending again, at once; return how many. Those without attempts left stay.
+
+    The lock is judged again after the row is locked, so a heartbeat or a completion that came first wins.
+    """
+    sql = queue.sql("""
+        WITH stale AS MATERIALIZED (
+            SELECT id
+            FROM {jobs}
+            WHERE status = 'processing' AND job_type = ANY($1::text[]) AND attempts < max_attempts
+                AND locked_at < now() - make_interval(secs => $2)
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE {jobs}
+        SET status = 'pending', available_at = now(), locked_at = NULL, locked_by = NULL, updated_at = now(),
+            last_error = $3::text::jsonb || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now())
+        WHERE id = ANY(ARRAY(SELECT id FROM stale))
+        RETURNING id
+    """)
+    return len(await conn.fetch(sql, job_types, stale_after_s, WORKER_LOST.as_json()))
+
+
+async def lost_jobs(
+    conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
+) -> list[ClaimedJob]:
+    """The jobs that `reclaim` left: their worker is lost and they have no attempt left. At most 100 at a time."""
+    sql = queue.sql("""
+        SELECT id, lease, job_type, payload::text, attempts, max_attempts, traceparent, 0::float8
+        FROM {jobs}
+        WHERE status = 'processing' AND job_type = ANY($1::text[]) AND attempts >= max_attempts
+            AND locked_at < now() - make_interval(secs => $2)
+        ORDER BY locked_at
+        LIMIT 100
+    """)
+    return [ClaimedJob(*row) for row in await conn.fetch(sql, job_types, stale_after_s)]
+
+
+async def bury_lost(conn: Connection, job: ClaimedJob, stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS) -> bool:
+    """Make a lost job a dead letter; False if it came back to life or another worker was first."""
+    sql = queue.sql("""
+        UPDATE {jobs}
+        SET status = 'dead_letter', locked_at = NULL, locked_by = NULL, updated_at = now(), finished_at = now(),
+            last_error = $4::text::jsonb || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now())
+        WHERE id = $1 AND lease = $2 AND status = 'processing' AND attempts >= max_attempts
+            AND locked_at < now() - make_interval(secs => $3)
+        RETURNING true
+    """)
+    buried = await conn.fetchval(sql, job.id, job.lease, stale_after_s, WORKER_LOST.as_json())
+    return bool(buried)
