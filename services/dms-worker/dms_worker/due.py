@@ -1,0 +1,129 @@
+"""Which tenants to look at: those that were rung, timed or swept, one after the other, and nobody twice at once."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a tenant is looked at."""
+
+    RING = "ring"
+    TIMER = "timer"  # a job comes due, a lock goes stale, a database is tried again
+    SWEEP = "sweep"
+
+
+@dataclass(slots=True)
+class Turn:
+    """One look at a tenant: for which job types, and why."""
+
+    tenant: str
+    job_types: set[str]
+    reason: Reason
+
+
+class DueTenants:
+    """Round robin: a tenant that is due stands once in the line, and goes to its end after each turn.
+
+    A mark that comes during a tenant's turn is kept, because the turn may have looked already. Tenants whose job
+    types have no free slot stand aside until `slots_freed`.
+    """
+
+    def __init__(self, job_types: Iterable[str]) -> None:
+        self._job_types = frozenset(job_types)
+        self._line: dict[str, Turn] = {}  # in the order of marking
+        self._aside: dict[str, Turn] = {}
+        self._in_turn: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many tenants stand in the line or aside."""
+        return len(self._line) + len(self._aside)
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether a tenant that is not in its turn stands in the line."""
+        return any(tenant not in self._in_turn for tenant in self._line)
+
+    def mark(self, tenant: str, reason: Reason) -> None:
+        """Look at this tenant, for every job type."""
+        self._put(Turn(tenant, set(self._job_types), reason))
+
+    def mark_later(self, tenant: str, delay_s: float, reason: Reason) -> None:
+        """Look at this tenant in so many seconds, or at the earlier time that was set before."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        at = loop.time() + delay_s
+        timer = self._timers.get(tenant)
+        if timer is not None:
+            if timer.when() <= at:
+                return
+            timer.cancel()
+        self._timers[tenant] = loop.call_at(at, self._timer_fired, tenant, reason)
+
+    async def take(self) -> Turn | None:
+        """Wait for the next tenant that is due; None after `close`. Every turn is followed by `finish`."""
+        while not self._closed:
+            for tenant in self._line:
+                if tenant not in self._in_turn:
+                    # The mark goes before the look: one that comes from now on is a new one.
+                    self._in_turn.add(tenant)
+                    return self._line.pop(tenant)
+            self._changed.clear()
+            await self._changed.wait()
+        return None
+
+    def finish(self, turn: Turn) -> None:
+        """End a turn, so that the tenant may have the next one."""
+        self._in_turn.discard(turn.tenant)
+        if turn.tenant in self._line:
+            self._changed.set()
+
+    def again(self, turn: Turn, job_types: set[str]) -> None:
+        """The tenant has more of these types: to the end of the line."""
+        self._put(Turn(turn.tenant, job_types, turn.reason))
+
+    def stand_aside(self, turn: Turn, job_types: set[str]) -> None:
+        """No slot is free for these types: come back when one is."""
+        waiting = self._aside.get(turn.tenant)
+        if waiting is None:
+            self._aside[turn.tenant] = Turn(turn.tenant, set(job_types), turn.reason)
+        else:
+            waiting.job_types |= job_types
+
+    def types_aside(self, tenant: str) -> set[str]:
+        """The job types for which this tenant waits for a slot."""
+        waiting = self._aside.get(tenant)
+        return set() if waiting is None else waiting.job_types
+
+    def slots_freed(self, free: Callable[[Iterable[str]], set[str]]) -> None:
+        """Bring back the tenants that wait for a type that is free now, in the order in which they came."""
+        for tenant, turn in list(self._aside.items()):
+            if free(turn.job_types):
+                del self._aside[tenant]
+                self._put(turn)
+
+    def close(self) -> None:
+        """No more turns: every `take` returns None, timers are off."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._changed.set()
+
+    def _put(self, turn: Turn) -> None:
+        present = self._line.get(turn.tenant)
+        if present is None:
+            self._line[turn.tenant] = turn
+        else:
+            present.job_types |= turn.job_types
+            present.reason = turn.reason if turn.reason is Reason.RING else present.reason
+        self._changed.set()
+
+    def _timer_fired(self, tenant: str, reason: Reason) -> None:
+        del self._timers[tenant]
+        self.mark(tenant, reason)

@@ -1,0 +1,146 @@
+"""The jobs that this process holds, and the heartbeat that keeps them."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import Literal
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from dms_worker.job_types import JobContext, JobType
+from nexarch import jobs
+from nexarch.db import Pool
+from nexarch.errors import NexarchError
+
+# What a database, the way to it, or core-api's word about it may raise; none of them ends a loop.
+DATABASE_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, NexarchError)
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Visit:
+    """A use of a tenant's pool: by the turn that opened it and by the jobs that were claimed in it."""
+
+    tenant: str
+    pool: Pool
+    stack: AsyncExitStack
+    users: int = 1
+
+    async def leave(self, users: int = 1) -> None:
+        """One user less, or several; the last one lets go of the pool."""
+        self.users -= users
+        if self.users == 0:
+            await self.stack.aclose()
+
+
+@dataclass(slots=True, eq=False)
+class HeldJob:
+    """A claimed job and its task. `renewed_at` is when the last renewal that succeeded was sent."""
+
+    ctx: JobContext
+    job_type: JobType
+    visit: Visit
+    renewed_at: float
+    task: asyncio.Task[None] | None = None
+    started: bool = False
+    cancelled_for: Literal["lost", "stop"] | None = None
+
+    @property
+    def job(self) -> jobs.ClaimedJob:
+        """The row as it was claimed."""
+        return self.ctx.job
+
+    def cancel(self, reason: Literal["lost", "stop"]) -> None:
+        """Cancel the handler; the first reason stays."""
+        if self.cancelled_for is None:
+            self.cancelled_for = reason
+            # A task that has not begun would end without a word, its slot never freed: it looks at the reason itself.
+            if self.task is not None and self.started:
+                self.task.cancel()
+
+
+@dataclass(slots=True)
+class HeldJobs:
+    """All jobs that this process holds. A tenant's id may be another tenant's too, so the key is the lock itself."""
+
+    _held: dict[tuple[str, UUID], HeldJob] = field(default_factory=dict)
+    _empty: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._empty.set()
+
+    def __iter__(self) -> Iterator[HeldJob]:
+        return iter(list(self._held.values()))
+
+    def __contains__(self, held: HeldJob) -> bool:
+        return (held.ctx.tenant, held.job.id) in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, held: HeldJob) -> None:
+        """Hold a job from its claim on."""
+        self._held[held.ctx.tenant, held.job.id] = held
+        self._empty.clear()
+
+    def remove(self, held: HeldJob) -> None:
+        """Let a job go: it is settled, or lost."""
+        self._held.pop((held.ctx.tenant, held.job.id), None)
+        if not self._held:
+            self._empty.set()
+
+    async def wait_empty(self) -> None:
+        """Return as soon as no job is held."""
+        await self._empty.wait()
+
+
+class Heartbeat:
+    """Renews the locks of all held jobs, one statement per tenant, every third of the stale time.
+
+    A database that does not answer costs no job while the lock is good. When the last renewal is older than the
+    stale time, another worker may have the job: the handler is cancelled, as it is when the answer says so.
+    """
+
+    def __init__(self, held: HeldJobs, stale_after_s: float) -> None:
+        self._held = held
+        self._stale_after_s = stale_after_s
+        self._interval_s = stale_after_s / 3
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            by_tenant = attrgetter("ctx.tenant")
+            groups = [list(group) for _, group in groupby(sorted(self._held, key=by_tenant), by_tenant)]
+            await asyncio.gather(*(self._renew(group) for group in groups))
+            self._drop_overdue()
+
+    async def _renew(self, group: Sequence[HeldJob]) -> None:
+        sent_at = time.monotonic()
+        try:
+            # Bounded by the interval, so that one dead database never delays the beats of the others.
+            async with asyncio.timeout(self._interval_s), group[-1].visit.pool.acquire() as conn:
+                still_held = await jobs.heartbeat(
+                    conn, [held.job for held in group], [held.ctx.latest_progress for held in group]
+                )
+        except DATABASE_ERRORS as error:
+            _log.warning("heartbeat_failed", tenant=group[0].ctx.tenant, reason=f"{type(error).__name__}: {error}")
+            return
+        for held in group:
+            if held.job.id in still_held:
+                held.renewed_at = sent_at
+            elif held in self._held:  # else it was settled while the statement ran
+                held.cancel("lost")
+
+    def _drop_overdue(self) -> None:
+        oldest = time.monotonic() - self._stale_after_s
+        for held in self._held:
+            if held.renewed_at < oldest:
+                held.cancel("lost")

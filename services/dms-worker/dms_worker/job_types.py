@@ -1,0 +1,63 @@
+"""What a handler is given, what it may raise, and how its job type wants to be run."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from nexarch.db import Connection, Pool
+from nexarch.jobs import ClaimedJob, JobError, RetryPolicy
+
+
+class PermanentError(Exception):
+    """The job can never succeed: no retry. The code and the sentence end up in the row and before the user."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class JobContext:
+    """What a handler works with. The pool is the tenant's; it stays open until the job has ended."""
+
+    tenant: str
+    job: ClaimedJob
+    pool: Pool
+    latest_progress: int | None = None
+
+    def progress(self, percent: int) -> None:
+        """Say how far the job is, 0 to 100; stored with the next heartbeat."""
+        self.latest_progress = min(100, max(0, percent))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadJob:
+    """A job that has just become a dead letter; `conn` is inside the transaction that makes it one."""
+
+    tenant: str
+    job: ClaimedJob
+    conn: Connection
+
+
+Handler = Callable[[JobContext], Awaitable[None]]
+OnDead = Callable[[DeadJob, JobError], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobType:
+    """One kind of job.
+
+    A handler may run twice for the same job (its worker died after the work and before the row said so), so it
+    must be able to. It is cancelled when it passes its deadline, when its lock is lost and when the grace period of
+    a stop is over; work on untrusted bytes belongs into a child process, which also keeps the loop free.
+
+    `on_dead` runs in the transaction that makes the job a dead letter, even if its worker died: the place to say
+    on the document that it failed.
+    """
+
+    name: str
+    handler: Handler
+    concurrency: int = 4
+    deadline_s: float = 600.0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    on_dead: OnDead | None = None

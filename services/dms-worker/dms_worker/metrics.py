@@ -1,0 +1,53 @@
+"""What the worker counts, under names that begin with nexarch_jobs_. No label has a tenant's name as its value."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from nexarch.listen import Listener
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+
+
+class JobMetrics:
+    """The worker's counters, gauges and histograms in one registry."""
+
+    def __init__(self, registry: CollectorRegistry, listener: Listener) -> None:
+        by_type = ("job_type",)
+        self.claimed = Counter("nexarch_jobs_claimed", "Attempts begun", by_type, registry=registry)
+        self.finished = Counter(
+            "nexarch_jobs_finished",
+            "Attempts ended: succeeded, retried, dead, released at a stop, or lost to another worker",
+            (*by_type, "outcome"),
+            registry=registry,
+        )
+        self.running = Gauge("nexarch_jobs_running", "Jobs held now", by_type, registry=registry)
+        self.wait = Histogram(
+            "nexarch_jobs_wait_seconds",
+            "From the time a job was due until its claim",
+            by_type,
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.run = Histogram(
+            "nexarch_jobs_run_seconds",
+            "From the start of a handler to its end",
+            by_type,
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.found = Counter(
+            "nexarch_jobs_found",
+            "Jobs claimed, by what led to them: a ring, a timer or the sweep",
+            ("by",),
+            registry=registry,
+        )
+        self.reclaimed = Counter("nexarch_jobs_reclaimed", "Jobs taken from lost workers", registry=registry)
+        self.failed_turns = Counter(
+            "nexarch_jobs_failed_turns", "Looks at a tenant that its database did not answer", registry=registry
+        )
+        self.due_tenants = Gauge("nexarch_jobs_due_tenants", "Tenants waiting for their turn", registry=registry)
+        connected = Gauge("nexarch_jobs_listener_connected", "1 while the worker hears the doorbell", registry=registry)
+        connected.set_function(lambda: float(listener.connected))
+        connections = Gauge(
+            "nexarch_jobs_listener_connections", "Connections of the listener since the start", registry=registry
+        )
+        connections.set_function(lambda: float(listener.connections))

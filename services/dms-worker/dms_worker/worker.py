@@ -1,0 +1,308 @@
+"""The worker: one process that runs the jobs of all tenants.
+
+    a ring, a timer, the sweep -> due tenants -> a turn each, round robin: claim -> a task per job -> settle
+
+Each part stands in a module of its own: `due` (who is next), `sweep` (the net below the rings), `slots` (how many at
+once), `held` (the locks and their heartbeat), `running` (one job), `completions` (the successful ends).
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from dms_worker.completions import Completions
+from dms_worker.due import DueTenants, Reason, Turn
+from dms_worker.held import DATABASE_ERRORS, Heartbeat, HeldJob, HeldJobs, Visit
+from dms_worker.job_types import DeadJob, JobContext, JobType
+from dms_worker.metrics import JobMetrics
+from dms_worker.running import Runner
+from dms_worker.slots import Slots
+from dms_worker.sweep import Directory, Sweep
+from nexarch import channels, jobs
+from nexarch.db import Connection, Pool
+from nexarch.errors import Forbidden, NotFound
+from nexarch.listen import Listener, backoff_s
+
+PoolFor = Callable[[str], AbstractAsyncContextManager[Pool]]
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How the worker behaves; all times in seconds."""
+
+    concurrency: int = 8  # jobs at once in this process, of all types
+    batch: int = 100  # most jobs in one claim
+    stale_after_s: float = 60.0  # without a heartbeat for so long, a job is taken from its worker
+    grace_s: float = 20.0  # for running jobs at a stop
+    turns_at_once: int = 8  # tenants looked at in parallel, so a dead database holds up one of so many
+    turn_timeout_s: float = 5.0
+    sweep_interval_s: float = 60.0
+
+
+class Worker:
+    """Runs jobs from `run` until `stop`; as a context manager it does both.
+
+    - `pool_for(slug)`: the pool of a tenant's database, open inside the `async with`. Its errors Forbidden and
+      NotFound mean that the tenant is not to be served; any other is tried again with backoff.
+    - `directory()`: all tenants to be served, for the sweep.
+    - `ring(slug)`: tells the other workers that a job became due or changed its time (`Doorbell.ring`).
+    """
+
+    def __init__(
+        self,
+        job_types: Sequence[JobType],
+        *,
+        bus_dsn: str,
+        pool_for: PoolFor,
+        directory: Directory,
+        ring: Callable[[str], None],
+        registry: CollectorRegistry,
+        options: WorkerOptions | None = None,
+    ) -> None:
+        self._options = options or WorkerOptions()
+        self._job_types = {job_type.name: job_type for job_type in job_types}
+        self._pool_for = pool_for
+        self._ring = ring
+        # New for each start: a lock must never pass to a successor of the same name.
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._due = DueTenants(self._job_types)
+        by_type = {job_type.name: job_type.concurrency for job_type in job_types}
+        self._slots = Slots(self._options.concurrency, by_type, on_free=self._slots_freed)
+        self._held = HeldJobs()
+        self._heartbeat = Heartbeat(self._held, self._options.stale_after_s)
+        self._sweep = Sweep(directory, self._due, self._options.sweep_interval_s)
+        self.listener = Listener(bus_dsn, {channels.JOBS: self._rung}, application_name="nexarch-worker-bus")
+        self._metrics = JobMetrics(registry, self.listener)
+        self._completions = Completions(self._completed)
+        self._runner = Runner(self._completions, self._metrics, self._settled)
+        self._failures: Counter[str] = Counter()  # failed turns in a row, by tenant
+        self._stop = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.run(), name="worker")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        await self.stop()
+        await self._task
+
+    async def run(self) -> None:
+        """Work until `stop`, then drain: running jobs have the grace period, what is left is given back.
+
+        Raises only what is a fault of the program; the process should then end and be started afresh.
+        """
+        _log.info("worker_started", worker=self.name, job_types=sorted(self._job_types))
+        try:
+            async with asyncio.TaskGroup() as group:
+                turns = [group.create_task(self._take_turns()) for _ in range(self._options.turns_at_once)]
+                background = [
+                    group.create_task(part) for part in (self.listener.run(), self._sweep.run(), self._heartbeat.run())
+                ]
+                await self._stop.wait()
+                self._due.close()
+                await asyncio.wait(turns)
+                await self._drain()
+                for task in background:
+                    task.cancel()
+        finally:
+            for held in self._held:
+                held.cancel("stop")
+            self._stopped.set()
+            _log.info("worker_stopped", worker=self.name)
+
+    async def stop(self) -> None:
+        """Claim nothing more from now on; return when the running jobs have ended or were given back."""
+        self._stop.set()
+        self._due.close()
+        await self._stopped.wait()
+
+    def _rung(self, tenant: str | None) -> None:
+        if tenant is None:
+            self._sweep.look_everywhere()
+        else:
+            self._due.mark(tenant, Reason.RING)
+
+    async def _take_turns(self) -> None:
+        """One turn after the other, until the line closes. Whatever a tenant's database does, the next has its turn."""
+        while (turn := await self._due.take()) is not None:
+            try:
+                await self._take_turn(turn)
+                self._failures.pop(turn.tenant, None)
+            except (Forbidden, NotFound) as error:
+                _log.info("tenant_not_served", tenant=turn.tenant, reason=error.code)
+                self._failures.pop(turn.tenant, None)
+            except Exception as error:  # noqa: BLE001 - one tenant's trouble, even a fault of ours, is not the others'
+                self._failures[turn.tenant] += 1
+                self._metrics.failed_turns.inc()
+                unexpected = None if isinstance(error, DATABASE_ERRORS) else error
+                reason = f"{type(error).__name__}: {error}"
+                _log.warning("turn_failed", tenant=turn.tenant, reason=reason, exc_info=unexpected)
+                self._due.mark_later(turn.tenant, backoff_s(self._failures[turn.tenant], 0.5, 60.0), Reason.TIMER)
+            finally:
+                self._due.finish(turn)
+                self._metrics.due_tenants.set(len(self._due))
+
+    async def _take_turn(self, turn: Turn) -> None:
+        """Claim for this tenant while it has jobs, slots are free and nobody else waits; then look ahead."""
+        if not self._slots.free(turn.job_types):
+            self._due.stand_aside(turn, turn.job_types)
+            return
+        stack = AsyncExitStack()
+        async with asyncio.timeout(self._options.turn_timeout_s):
+            pool = await stack.enter_async_context(self._pool_for(turn.tenant))
+        visit = Visit(turn.tenant, pool, stack)
+        try:
+            async with pool.acquire(timeout=self._options.turn_timeout_s) as conn:
+                wanted = turn.job_types
+                while wanted and not self._stop.is_set():
+                    wanted = await self._claim(turn, visit, conn, wanted)
+                    if wanted and self._due.others_wait:
+                        self._due.again(turn, wanted)
+                        return
+                async with asyncio.timeout(self._options.turn_timeout_s):
+                    await self._look_ahead(turn.tenant, conn)
+        finally:
+            await visit.leave()
+
+    async def _claim(self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str]) -> set[str]:
+        """Claim once and start the jobs; return the types of which there may be more and a slot is free."""
+        # A tenant whose last turn failed risks one slot, not all of them.
+        limits = self._slots.take(wanted, 1 if self._failures[turn.tenant] else self._options.batch)
+        unused = Counter(limits)
+        try:
+            async with asyncio.timeout(self._options.turn_timeout_s):
+                claimed = await jobs.claim(conn, self.name, limits) if limits else []
+            self._start(visit, claimed)
+            unused.subtract(job.job_type for job in claimed)
+        finally:
+            self._slots.give_back(unused)
+        self._metrics.found.labels(turn.reason.value).inc(len(claimed))
+        maybe_more = {name for name in wanted if not unused[name]}
+        free = self._slots.free(maybe_more)
+        if maybe_more - free:
+            self._due.stand_aside(turn, maybe_more - free)
+        return free
+
+    def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
+        now = time.monotonic()
+        for job in claimed:
+            held = HeldJob(JobContext(visit.tenant, job, visit.pool), self._job_types[job.job_type], visit, now)
+            visit.users += 1
+            self._held.add(held)
+            held.task = asyncio.create_task(self._runner.run(held))
+            self._metrics.wait.labels(job.job_type).observe(max(0.0, job.waited_s))
+        for name, number in Counter(job.job_type for job in claimed).items():
+            self._metrics.claimed.labels(name).inc(number)
+            self._metrics.running.labels(name).inc(number)
+
+    async def _look_ahead(self, tenant: str, conn: Connection) -> None:
+        """Take back what dead workers hold, and set the timer for whatever comes next without a ring."""
+        # What waits for a slot has another turn anyway, and would be due now at every look.
+        names = sorted(self._job_types.keys() - self._due.types_aside(tenant))
+        stale_after_s = self._options.stale_after_s
+        outlook = await jobs.next_due(conn, names, stale_after_s)
+        times = [seconds for seconds in (outlook.due_in_s, outlook.stale_in_s) if seconds is not None]
+        if outlook.stale_in_s == 0:
+            if await self._reclaim(tenant, conn, names):
+                self._due.mark(tenant, Reason.TIMER)
+            # Else a hook failed, or another worker was first.
+            times = [stale_after_s / 3 if seconds == 0 else seconds for seconds in times]
+        if times:
+            # What is due now and was not claimed is in another worker's claim, which ends in a moment.
+            self._due.mark_later(tenant, max(0.05, min(times)), Reason.TIMER)
+
+    async def _reclaim(self, tenant: str, conn: Connection, names: Sequence[str]) -> int:
+        stale_after_s = self._options.stale_after_s
+        reclaimed = await jobs.reclaim(conn, names, stale_after_s)
+        for job in await jobs.lost_jobs(conn, names, stale_after_s):
+            on_dead = self._job_types[job.job_type].on_dead
+            try:
+                async with conn.transaction():
+                    buried = await jobs.bury_lost(conn, job, stale_after_s)
+                    if buried and on_dead is not None:
+                        await on_dead(DeadJob(tenant, job, conn), jobs.WORKER_LOST)
+            except Exception:  # noqa: BLE001 - a hook may raise anything; the job goes stale and is tried again
+                _log.exception("on_dead_failed", tenant=tenant, job_id=job.id)
+            else:
+                reclaimed += buried
+        self._metrics.reclaimed.inc(reclaimed)
+        if reclaimed:
+            _log.warning("jobs_reclaimed", tenant=tenant, jobs=reclaimed)
+        return reclaimed
+
+    def _completed(self, batch: Sequence[HeldJob], still_held: set[UUID]) -> None:
+        for held in batch:
+            self._held.remove(held)
+        ended = Counter((held.job.job_type, held.job.id in still_held) for held in batch)
+        for (name, succeeded), number in ended.items():
+            self._metrics.finished.labels(name, "succeeded" if succeeded else "lost").inc(number)
+        self._free_slots(Counter(held.job.job_type for held in batch))
+
+    def _settled(self, held: HeldJob, outcome: str) -> None:
+        self._held.remove(held)
+        self._metrics.finished.labels(held.job.job_type, outcome).inc()
+        self._free_slots({held.job.job_type: 1})
+        if outcome == "retried":
+            # Every worker learns when the job comes due, so the retry does not depend on this one.
+            self._due.mark(held.ctx.tenant, Reason.TIMER)
+            self._ring(held.ctx.tenant)
+
+    def _free_slots(self, numbers: dict[str, int]) -> None:
+        for name, number in numbers.items():
+            self._metrics.running.labels(name).dec(number)
+        self._slots.give_back(numbers)
+
+    def _slots_freed(self) -> None:
+        self._due.slots_freed(self._slots.free)
+
+    async def _drain(self) -> None:
+        """Let the running jobs end within the grace period; cancel the others and give them back."""
+        try:
+            async with asyncio.timeout(self._options.grace_s):
+                await self._held.wait_empty()
+        except TimeoutError:
+            _log.warning("grace_period_over", jobs=len(self._held))
+        else:
+            return
+        for held in self._held:
+            held.cancel("stop")
+        tasks = [held.task for held in self._held if held.task is not None]
+        await asyncio.wait(tasks, timeout=self._options.turn_timeout_s)
+        await self._completions.close()
+        by_tenant: dict[str, list[HeldJob]] = {}
+        for held in self._held:
+            if held.task is not None and held.task.done():  # one that ignores its cancellation keeps its lock
+                by_tenant.setdefault(held.ctx.tenant, []).append(held)
+        await asyncio.gather(*(self._release(tenant, group) for tenant, group in by_tenant.items()))
+
+    async def _release(self, tenant: str, group: Sequence[HeldJob]) -> None:
+        try:
+            async with asyncio.timeout(self._options.turn_timeout_s), group[-1].visit.pool.acquire() as conn:
+                released = await jobs.release(conn, [held.job for held in group])
+        except DATABASE_ERRORS as error:
+            # The locks go stale instead, and the attempts count.
+            _log.warning("release_failed", tenant=tenant, jobs=len(group), reason=f"{type(error).__name__}: {error}")
+            return
+        for held in group:
+            self._settled(held, "released" if held.job.id in released else "lost")
+            await held.visit.leave()
+        self._ring(tenant)

@@ -1,0 +1,77 @@
+"""A worker on real databases: what the worker's tests and the worker processes that they kill have in common."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from dms_worker.job_types import JobType
+from dms_worker.sweep import KnownTenant
+from dms_worker.worker import Worker, WorkerOptions
+from nexarch.db import Pool, create_pool
+from nexarch.doorbell import Doorbell
+from nexarch.errors import NotFound
+
+NEVER_S = 3600.0
+
+
+class Tenants:
+    """The tenants of a test, slug to address, with a pool for each."""
+
+    def __init__(self, dsns: Mapping[str, str], *, armed: bool) -> None:
+        self._known = [KnownTenant(slug, 0.0 if armed else None) for slug in dsns]
+        self._dsns = dict(dsns)
+        self._pools: dict[str, Pool] = {}
+
+    async def list(self) -> Sequence[KnownTenant]:
+        """All tenants, for the sweep."""
+        return self._known
+
+    @asynccontextmanager
+    async def pool(self, slug: str) -> AsyncIterator[Pool]:
+        """A tenant's pool, opened at first use."""
+        if slug not in self._dsns:
+            raise NotFound("There is no such tenant.")
+        if slug not in self._pools:
+            pool = create_pool(self._dsns[slug], max_size=8, application_name="tests-worker")
+            self._pools[slug] = pool
+            await pool
+        yield self._pools[slug]
+
+    async def close(self) -> None:
+        """Close all pools, without waiting for connections in use."""
+        for pool in self._pools.values():
+            pool.terminate()
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def working(
+    job_types: Sequence[JobType],
+    tenants: Mapping[str, str],
+    bus_dsn: str,
+    *,
+    ring: Callable[[str], None] | None = None,
+    registry: CollectorRegistry | None = None,
+    armed: bool = False,
+    **options: Any,  # noqa: ANN401 - the fields of WorkerOptions
+) -> AsyncIterator[Worker]:
+    """Run a worker, by default one whose sweep looks only at the start; stop it at the end."""
+    known = Tenants(tenants, armed=armed)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(known.close)
+        if ring is None:
+            ring = (await stack.enter_async_context(Doorbell(bus_dsn, application_name="tests-bell"))).ring
+        worker = Worker(
+            job_types,
+            bus_dsn=bus_dsn,
+            pool_for=known.pool,
+            directory=known.list,
+            ring=ring,
+            registry=registry or CollectorRegistry(),
+            options=WorkerOptions(**({"sweep_interval_s": NEVER_S, "grace_s": 5.0} | options)),
+        )
+        await stack.enter_async_context(worker)
+        yield worker
