@@ -63,6 +63,14 @@ class Conflict(NexarchError):
     title = "The present state forbids it"
 
 
+class PreconditionFailed(NexarchError):
+    """What the caller read has changed since; read it again, then decide (RFC 9110, 13.1.1)."""
+
+    code = "precondition-failed"
+    status = HTTPStatus.PRECONDITION_FAILED
+    title = "It has changed meanwhile"
+
+
 class TooLarge(NexarchError):
     """The body is larger than a limit; the members name the limit in bytes."""
 
