@@ -69,16 +69,17 @@ def pdf(pages: Sequence[Sequence[Run]], to_unicode: Mapping[int, str] | None = N
 
 def assemble(objects: Sequence[str]) -> bytes:
     """A file of these objects, numbered from 1 on; object 1 is the catalogue."""
-    body = b"%PDF-1.7\n"
+    body = bytearray(b"%PDF-1.7\n")
     offsets = []
     for number, content in enumerate(objects, start=1):
         offsets.append(len(body))
         body += f"{number} 0 obj\n{content}\nendobj\n".encode("ascii")
     table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    return body + (
+    end = (
         f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
         f"trailer\n<</Size {len(objects) + 1}/Root 1 0 R>>\nstartxref\n{len(body)}\n%%EOF\n"
-    ).encode("ascii")
+    )
+    return bytes(body) + end.encode("ascii")
 
 
 def _stream(content: str) -> str:
