@@ -31,8 +31,8 @@ from dms_worker.extract.limits import MIB, Limits
 
 _WATCH_INTERVAL_S = 0.05
 _READ_BYTES = 256 * 1024
-# All that the child is told. Without these two glibc gives memory back to the kernel after every page of a PDF and takes
-# it again for the next, a third of the whole time (mallopt(3)).
+# All that the child is told. Without these two glibc gives memory back to the kernel after every page of a PDF and
+# takes it again for the next, a third of the whole time (mallopt(3)).
 _ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(64 * MIB), "MALLOC_MMAP_THRESHOLD_": str(32 * MIB)}
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
