@@ -31,14 +31,14 @@ class StorageSettings(Protocol):
     """What the settings of a service with an object store say about it."""
 
     @property
-    def storage_folder(self) -> Path:
+    def storage_dir(self) -> Path:
         """The base folder of the local driver, the same for every service; made if it is missing."""
 
 
 @asynccontextmanager
 async def open_storage(settings: StorageSettings) -> AsyncIterator[Storage]:
     """Open the object store for the life of a service; raises OSError where its folder cannot be made."""
-    storage = LocalStorage(settings.storage_folder)
+    storage = LocalStorage(settings.storage_dir)
     try:
         yield storage
     finally:

@@ -46,7 +46,7 @@ def temporary_files(base: Path) -> list[Path]:
 
 
 async def test_the_settings_name_the_folder(tmp_path: Path) -> None:
-    settings = SimpleNamespace(storage_folder=tmp_path / "deep" / "objects")
+    settings = SimpleNamespace(storage_dir=tmp_path / "deep" / "objects")
 
     async with open_storage(settings) as storage:
         await storage.ensure_bucket("acme")

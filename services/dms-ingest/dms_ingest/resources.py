@@ -1,0 +1,80 @@
+"""What the process holds from start to stop: each resource is one cleanup context that sets its keys."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from aiohttp import web
+
+from dms_ingest.keys import DOORBELL, SETTINGS, STAGING, STORAGE, TENANTS, USER_TOKENS
+from dms_ingest.staging import Staging
+from nexarch import channels
+from nexarch.doorbell import Doorbell
+from nexarch.errors import Unavailable
+from nexarch.http import CHECKS
+from nexarch.listen import Listener
+from nexarch.module import CORE
+from nexarch.serve import background
+from nexarch.storage import open_storage
+from nexarch.tenancy import TenantPools
+from nexarch.threads import run_in_thread
+from nexarch.user_tokens import UserTokens
+
+_NAME = "dms-ingest"  # shown in pg_stat_activity
+
+
+async def user_tokens(app: web.Application) -> AsyncIterator[None]:
+    """The keys that people's tokens are verified with."""
+    app[USER_TOKENS] = UserTokens(app[CORE].jwks)
+    yield
+
+
+async def tenants(app: web.Application) -> AsyncIterator[None]:
+    """The tenants' databases, found through core-api."""
+    pools = TenantPools(app[CORE].database, application_name=_NAME, max_size=app[SETTINGS].tenant_pool_size)
+    app[TENANTS] = pools
+    yield
+    await pools.close()
+
+
+async def bus(app: web.Application) -> AsyncIterator[None]:
+    """The event bus: one connection that rings, one that listens for what makes our caches wrong."""
+    dsn = app[SETTINGS].bus_dsn.get_secret_value()
+    caches = {
+        channels.TENANTS: app[TENANTS].forget,
+        channels.FLAGS: lambda _flag: app[TENANTS].forget(),  # whether we are active for a tenant
+        channels.KEYS: lambda _key: app[USER_TOKENS].forget(),
+    }
+    listener = Listener(dsn, caches, application_name=_NAME)
+
+    async def connected() -> None:
+        if not listener.connected:
+            raise Unavailable("The event bus is not connected.")
+
+    app[CHECKS]["bus"] = connected
+    async with Doorbell(dsn, application_name=_NAME) as doorbell, background(app, "listen", listener.run()):
+        app[DOORBELL] = doorbell
+        yield
+
+
+async def storage(app: web.Application) -> AsyncIterator[None]:
+    """The object store."""
+    folder = app[SETTINGS].storage_dir
+    async with open_storage(app[SETTINGS]) as store:
+        app[STORAGE] = store
+        app[CHECKS]["storage"] = lambda: run_in_thread(_write_something, folder)
+        yield
+
+
+async def staging(app: web.Application) -> AsyncIterator[None]:
+    """The folder of uploads that are not complete."""
+    folder = app[SETTINGS].staging_dir
+    app[STAGING] = Staging(folder)
+    app[CHECKS]["staging"] = lambda: run_in_thread(_write_something, folder)
+    yield
+
+
+def _write_something(folder: Path) -> None:
+    """Raise OSError unless the folder takes a file."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"ready")

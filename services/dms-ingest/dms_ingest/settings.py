@@ -1,0 +1,50 @@
+"""The settings of dms-ingest."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from nexarch.module import ModuleSettings
+
+GIB = 1 << 30
+
+_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_DEFAULT_TYPES = (
+    "application/pdf",
+    _DOCX,
+    "application/octet-stream",
+    "image/jpeg",
+    "image/png",
+    "image/tiff",
+    "text/csv",
+    "text/markdown",
+    "text/plain",
+)
+
+
+class Settings(ModuleSettings):
+    """Read once, in `__main__`; a wrong or missing variable stops the process with its name."""
+
+    model_config = SettingsConfigDict(env_prefix="DMS_INGEST_", frozen=True, hide_input_in_errors=True, extra="ignore")
+
+    port: int = Field(default=8090, ge=0, le=65535)
+    bus_dsn: SecretStr  # the registry database, as the role that may only LISTEN and NOTIFY
+    staging_dir: Path  # bytes of uploads until they are complete; on a disk of its own if it may fill up
+    storage_dir: Path  # objects, by the local driver; the same for every service
+    link_key: SecretStr = Field(min_length=32)  # signs links that work without a token
+    max_upload_bytes: int = Field(default=20 * GIB, ge=1)
+    # Comma-separated. The bytes are looked at too: what contradicts its type is refused at complete.
+    allowed_types: Annotated[frozenset[str], NoDecode] = frozenset(_DEFAULT_TYPES)
+    upload_lifetime_s: float = Field(default=7 * 86400, gt=0)  # of an upload that receives nothing
+    # A line that is silent for so long is broken; what arrived on it is kept.
+    upload_idle_s: float = Field(default=60.0, gt=0)
+    tenant_pool_size: int = Field(default=8, ge=1)  # connections to each tenant's database
+
+    @field_validator("allowed_types", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return frozenset(part for piece in value.split(",") if (part := piece.strip().lower()))
+        return value

@@ -1,0 +1,99 @@
+"""The staging folder: bytes of uploads until they are complete, one file for each session.
+
+`<folder>/<tenant>/<session id>`. A byte lies in the file at its offset in the upload, so chunks may come in any order
+and again. Locks on the file (flock, so they end with the process that holds them) keep the bytes still while they are
+hashed and sealed: those who write hold it together, who completes or removes holds it alone. They work between
+processes that share the folder too.
+
+All functions block: call them in threads.
+"""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from uuid import UUID
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
+
+
+class Busy(Exception):
+    """Someone else holds the staged file in a way that excludes ours."""
+
+
+class StagedFile:
+    """An open staged file under a lock; both end with `close`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, data: memoryview, offset: int) -> int:
+        """Write at an offset and return how many bytes went in: fewer than given only if the disk is full."""
+        written = 0
+        while written < len(data):
+            try:
+                written += os.pwrite(self._descriptor, data[written:], offset + written)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                break
+        return written
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill the buffer from an offset on; returns fewer bytes than it holds only at the end of the file."""
+        filled = 0
+        while filled < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[filled:]], offset + filled)
+            if count == 0:
+                break
+            filled += count
+        return filled
+
+    def size(self) -> int:
+        """Bytes from the start to the last one written, holes included."""
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        """Give the file and the lock back."""
+        os.close(self._descriptor)
+
+
+class Staging:
+    """The staged files below one folder, which is made if it is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def open_shared(self, tenant: str, session_id: UUID) -> StagedFile:
+        """Open a session's file, made if it is missing, to write beside others; `Busy` while someone holds it alone."""
+        return self._open(tenant, session_id, fcntl.LOCK_SH)
+
+    def open_alone(self, tenant: str, session_id: UUID) -> StagedFile:
+        """Open a session's file, made if it is missing, with nobody else in it; `Busy` while somebody is."""
+        return self._open(tenant, session_id, fcntl.LOCK_EX)
+
+    def remove(self, tenant: str, session_id: UUID) -> None:
+        """Remove a session's file, if it has one; who has it open keeps what they have."""
+        self._path(tenant, session_id).unlink(missing_ok=True)
+
+    def staged(self, tenant: str) -> list[UUID]:
+        """The sessions of a tenant that have a file here."""
+        try:
+            return [UUID(file.name) for file in (self._folder / tenant).iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def _open(self, tenant: str, session_id: UUID, lock: int) -> StagedFile:
+        path = self._path(tenant, session_id)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise Busy(str(path)) from error
+        return StagedFile(descriptor)
+
+    def _path(self, tenant: str, session_id: UUID) -> Path:
+        return self._folder / tenant / str(session_id)

@@ -1,0 +1,1 @@
+"""HTTP in and out: one module for each field."""
