@@ -1,0 +1,75 @@
+"""Opening stored revisions: the tenant's KEK from core-api, the DEK from the row, the bytes from the store."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from uuid import UUID
+
+from dms_ingest.revisions import SealedRevision
+from nexarch.core_client import CoreClient
+from nexarch.crypto.envelope import unwrap_dek
+from nexarch.crypto.layout import object_aad
+from nexarch.errors import NexarchError, NotFound
+from nexarch.objects import open_object
+from nexarch.storage import ObjectNotFound, Storage
+
+
+class ObjectMissing(NexarchError):
+    """The revision has a row but no object: an operator must look, the caller can do nothing."""
+
+    code = "object-missing"
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    title = "The stored file is missing"
+
+
+class KeyMissing(NexarchError):
+    """core-api has no KEK of the version that the revision was sealed under."""
+
+    code = "key-missing"
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    title = "The key of the stored file is missing"
+
+
+@asynccontextmanager
+async def open_revision(
+    core: CoreClient,
+    storage: Storage,
+    *,
+    tenant: str,
+    tenant_id: UUID,
+    document_id: UUID,
+    revision: SealedRevision,
+    start: int,
+    stop: int,
+) -> AsyncIterator[AsyncIterator[memoryview]]:
+    """Open the plaintext from `start` up to but without `stop`. The KEK is asked for each time and kept nowhere.
+
+    `tenant`, `tenant_id` and `document_id` come from the request, not from the row, so a row that was swapped with
+    another does not open. On entering it raises ObjectMissing, KeyMissing, SealBroken, ObjectDamaged, and what
+    `CoreClient.kek` raises; while iterating ObjectDamaged: break the transfer then.
+    """
+    dek = await _dek(core, tenant, tenant_id, revision)
+    try:
+        async with open_object(
+            storage,
+            tenant,
+            revision.storage_key,
+            dek=dek,
+            aad=object_aad(tenant_id, document_id, revision.id),
+            plaintext_size=revision.size_bytes,
+            start=start,
+            stop=stop,
+        ) as chunks:
+            yield chunks
+    except ObjectNotFound as error:
+        raise ObjectMissing("The stored file is missing; the operators know which one.") from error
+
+
+async def _dek(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:
+    try:
+        key = await core.kek(tenant, revision.kek_version)
+    except NotFound as error:
+        raise KeyMissing("The key of the stored file is missing; the operators know which one.") from error
+    return unwrap_dek(
+        key.kek, revision.wrapped_dek, tenant_id=tenant_id, revision_id=revision.id, kek_version=revision.kek_version
+    )

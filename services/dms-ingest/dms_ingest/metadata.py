@@ -1,0 +1,230 @@
+"""Metadata: fields of five types that a tenant defines, and their values on documents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import asyncpg
+
+from dms_ingest.documents import hold_document
+from dms_ingest.names import composed, name_rules
+from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
+from nexarch.errors import Conflict, Invalid, NotFound
+
+FieldValue = str | bool | int | float
+
+
+class FieldNotFound(NotFound):
+    """There is no such metadata field in this tenant."""
+
+    code = "field-not-found"
+
+
+class FieldNameTaken(Conflict):
+    """Another metadata field has this name, in whatever case."""
+
+    code = "field-name-taken"
+    title = "The name is taken"
+
+
+class OptionsRefused(Invalid):
+    """A select field offers at least one option and none twice; a field of another type offers none."""
+
+    code = "options-refused"
+    title = "These options do not fit the field"
+
+
+class ValueRefused(Invalid):
+    """The value does not fit the type of its field."""
+
+    code = "value-refused"
+    title = "The value does not fit the field"
+
+
+class ValueNotFound(NotFound):
+    """The document has no value in this field."""
+
+    code = "value-not-found"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One row of `metadata_fields`, with what a select field offers."""
+
+    id: UUID
+    name: str
+    type: str  # text, number, date, bool or select
+    options: list[str]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One row of `document_metadata_values`; one of the five is not None, the one of its type."""
+
+    field_id: UUID
+    field_name: str
+    field_type: str
+    value_text: str | None
+    value_number: Decimal | None
+    value_date: date | None
+    value_bool: bool | None
+    value_select: str | None
+
+    @property
+    def value(self) -> FieldValue:
+        """The value as JSON holds it: a date as ISO 8601, a whole number as an integer."""
+        if self.value_number is not None:
+            whole = self.value_number == self.value_number.to_integral_value()
+            return int(self.value_number) if whole else float(self.value_number)
+        if self.value_date is not None:
+            return self.value_date.isoformat()
+        if self.value_bool is not None:
+            return self.value_bool
+        return self.value_text if self.value_text is not None else self.value_select or ""
+
+
+async def create_field(conn: Connection, *, name: str, type_: str, options: Sequence[str]) -> Field:
+    """Add a field; call it in a transaction. Raises NameRefused, FieldNameTaken and OptionsRefused."""
+    if (type_ == "select") != bool(options):
+        raise OptionsRefused("A select field needs options; a field of another type has none.")
+    field_id = await _insert_field(conn, name, type_)
+    await _insert_options(conn, field_id, options)
+    return await get_field(conn, field_id)
+
+
+async def _insert_field(conn: Connection, name: str, type_: str) -> UUID:
+    sql = "INSERT INTO metadata_fields (name, type) VALUES ($1, $2) RETURNING id"
+    try:
+        with name_rules():
+            field_id: UUID = await conn.fetchval(sql, composed(name), type_)
+    except asyncpg.UniqueViolationError as error:
+        raise FieldNameTaken("There is a field of this name.") from error
+    return field_id
+
+
+async def _insert_options(conn: Connection, field_id: UUID, options: Sequence[str]) -> None:
+    sql = """
+        INSERT INTO metadata_options (field_id, value, position)
+        SELECT $1, value, position FROM unnest($2::text[]) WITH ORDINALITY AS given (value, position)
+    """
+    try:
+        await conn.execute(sql, field_id, [composed(option) for option in options])
+    except asyncpg.UniqueViolationError as error:
+        raise OptionsRefused("An option is there twice.") from error
+    except asyncpg.CheckViolationError as error:
+        raise OptionsRefused("An option has 1 to 255 characters, no slash and no control character.") from error
+
+
+async def get_field(conn: Connection, field_id: UUID) -> Field:
+    """One field; FieldNotFound."""
+    sql = """
+        SELECT f.id, f.name, f.type, f.created_at,
+            ARRAY(SELECT o.value FROM metadata_options AS o WHERE o.field_id = f.id ORDER BY o.position) AS options
+        FROM metadata_fields AS f
+        WHERE f.id = $1
+    """
+    field = await fetch_optional(conn, Field, sql, field_id)
+    if field is None:
+        raise FieldNotFound("There is no such metadata field.")
+    return field
+
+
+async def list_fields(conn: Connection, *, after: tuple[str, UUID] | None, limit: int) -> list[Field]:
+    """Fields by name, from the one behind `after`."""
+    sql = """
+        SELECT f.id, f.name, f.type, f.created_at,
+            ARRAY(SELECT o.value FROM metadata_options AS o WHERE o.field_id = f.id ORDER BY o.position) AS options
+        FROM metadata_fields AS f
+        WHERE $1::text IS NULL OR (f.name COLLATE "C", f.id) > ($1::text COLLATE "C", $2::uuid)
+        ORDER BY f.name COLLATE "C", f.id
+        LIMIT $3
+    """
+    name, field_id = after if after is not None else (None, None)
+    return await fetch_all(conn, Field, sql, name, field_id, limit)
+
+
+async def list_values(conn: Connection, document_id: UUID) -> list[Value]:
+    """The values of a document, by the names of their fields; call it in a transaction. Raises DocumentNotFound."""
+    sql = """
+        SELECT v.field_id, f.name AS field_name, v.field_type, v.value_text, v.value_number, v.value_date,
+            v.value_bool, v.value_select
+        FROM document_metadata_values AS v JOIN metadata_fields AS f ON f.id = v.field_id
+        WHERE v.document_id = $1
+        ORDER BY lower(f.name)
+    """
+    await hold_document(conn, document_id)
+    return await fetch_all(conn, Value, sql, document_id)
+
+
+async def set_value(conn: Connection, document_id: UUID, field_id: UUID, value: FieldValue) -> Value:
+    """Give a document a value in a field, in place of the one it had; call it in a transaction.
+
+    Raises DocumentNotFound, FieldNotFound and ValueRefused.
+    """
+    sql = """
+        INSERT INTO document_metadata_values (document_id, field_id, field_type, value_text, value_number, value_date,
+            value_bool, value_select)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (document_id, field_id) DO UPDATE
+        SET value_text = $4, value_number = $5, value_date = $6, value_bool = $7, value_select = $8
+        RETURNING field_id, $9::text AS field_name, field_type, value_text, value_number, value_date, value_bool,
+            value_select
+    """
+    await hold_document(conn, document_id)
+    field = await get_field(conn, field_id)
+    columns = typed(field.type, value)
+    try:
+        return await fetch_one(conn, Value, sql, document_id, field_id, field.type, *columns, field.name)
+    except asyncpg.CheckViolationError as error:
+        raise ValueRefused("A text has 1 to 10,000 characters.", field_type=field.type) from error
+    except asyncpg.ForeignKeyViolationError as error:
+        if error.constraint_name == "document_metadata_values_option_fkey":
+            raise ValueRefused("The field does not offer this option.", field_type=field.type) from error
+        raise FieldNotFound("There is no such metadata field.") from error
+
+
+async def clear_value(conn: Connection, document_id: UUID, field_id: UUID) -> None:
+    """Remove a document's value in a field; call it in a transaction. Raises DocumentNotFound and ValueNotFound."""
+    sql = "DELETE FROM document_metadata_values WHERE document_id = $1 AND field_id = $2 RETURNING true"
+    await hold_document(conn, document_id)
+    if await conn.fetchval(sql, document_id, field_id) is None:
+        raise ValueNotFound("The document has no value in this field.")
+
+
+Columns = tuple[str | None, Decimal | None, date | None, bool | None, str | None]
+
+
+def typed(field_type: str, value: FieldValue) -> Columns:
+    """The value in the column of its type: text, number, date, bool, select. Raises ValueRefused for another type."""
+    match field_type, value:
+        case "bool", bool():
+            return (None, None, None, value, None)
+        case "number", int() | float() if not isinstance(value, bool):
+            return (None, _number(value), None, None, None)
+        case "date", str():
+            return (None, None, _date(value), None, None)
+        case "text", str():
+            return (value, None, None, None, None)
+        case "select", str():
+            return (None, None, None, None, composed(value))
+    raise ValueRefused(f"A field of type {field_type} does not take this value.", field_type=field_type)
+
+
+def _number(value: float) -> Decimal:
+    number = Decimal(str(value))
+    if not number.is_finite() or number.adjusted() > 308:
+        raise ValueRefused("A number is finite and below 10^309.", field_type="number")
+    return number
+
+
+def _date(value: str) -> date:
+    try:
+        parsed = date.fromisoformat(value)
+    except ValueError as error:
+        raise ValueRefused("A date is written as 2024-12-31.", field_type="date") from error
+    if parsed.isoformat() != value:  # other forms of ISO 8601, as 20241231 and 2024-W01-1
+        raise ValueRefused("A date is written as 2024-12-31.", field_type="date")
+    return parsed

@@ -1,0 +1,68 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from dms_ingest.documents import DocumentNotFound, delete_document
+from dms_ingest.purge import NotInTrash, StoredObject, delete_objects, purge_document
+from dms_ingest.tags import assign_tag, create_tag
+from nexarch.db import Connection
+from nexarch.storage import ObjectNotFound
+from nexarch.storage.local import LocalStorage
+from support.documents import add_document, next_revision
+
+pytestmark = pytest.mark.database
+
+
+async def test_a_purged_document_leaves_no_row_and_gives_its_bytes_back(
+    tenant_conn: Connection, tenant_user: UUID
+) -> None:
+    document_id = await add_document(tenant_conn, tenant_user, text="Ein Text.")
+    await next_revision(tenant_conn, document_id, tenant_user, content=b"12345")
+    await assign_tag(tenant_conn, document_id, (await create_tag(tenant_conn, "Wichtig")).id)
+    await delete_document(tenant_conn, document_id, if_versions=None)
+
+    objects = await purge_document(tenant_conn, document_id)
+    await tenant_conn.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what a commit would check
+
+    assert sorted(stored.size_bytes for stored in objects) == [5, 7]
+    assert all(stored.storage_key.startswith(f"documents/{document_id}/revisions/") for stored in objects)
+    for table in ["documents", "file_revisions", "document_texts", "document_tags"]:
+        assert await tenant_conn.fetchval(f"SELECT count(*) FROM {table}") == 0, table
+    assert await tenant_conn.fetchval("SELECT sum(delta) FROM usage_outbox") == 0
+
+
+async def test_only_a_document_of_the_trash_is_purged_and_only_once(tenant_conn: Connection, tenant_user: UUID) -> None:
+    document_id = await add_document(tenant_conn, tenant_user)
+
+    with pytest.raises(NotInTrash):
+        await purge_document(tenant_conn, document_id)
+    await delete_document(tenant_conn, document_id, if_versions=None)
+    await purge_document(tenant_conn, document_id)
+    for gone in [document_id, uuid4()]:
+        with pytest.raises(DocumentNotFound):
+            await purge_document(tenant_conn, gone)
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
+    store = LocalStorage(tmp_path)
+    await store.ensure_bucket("acme")
+    yield store
+    store.close()
+
+
+async def bytes_of(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+async def test_an_object_that_is_gone_or_stuck_does_not_keep_the_others(storage: LocalStorage, tmp_path: Path) -> None:
+    await storage.put("acme", "documents/b", bytes_of(b"x"))
+    (tmp_path / "acme" / "documents" / "stuck" / "full").mkdir(parents=True)
+    keys = ["documents/gone", "documents/stuck", "documents/b"]
+
+    await delete_objects(storage, "acme", [StoredObject(storage_key=key, size_bytes=1) for key in keys])
+
+    with pytest.raises(ObjectNotFound):
+        await storage.head("acme", "documents/b")
