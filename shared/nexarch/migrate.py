@@ -30,7 +30,10 @@ _TURN_TIMEOUT_S = 120
 
 
 class MigrationRefused(Exception):
-    """The files and the database do not fit together; nothing was changed. The text says what to do."""
+    """The files and the database do not fit together, and nothing was changed; the text says what to do.
+
+    For the commands of an operator, never an HTTP answer: so it stands outside the tree of `nexarch.errors`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
