@@ -16,10 +16,12 @@ def reaching(what: str) -> Iterator[None]:
     """Around a connect: refused, no address, or no answer."""
     try:
         yield
-    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InsufficientPrivilegeError) as error:
-        raise NotAuthorised(f"{what} refuses: {error}.", hint="Are the user and the password right?") from error
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise NotAuthorised(f"{what} refuses: {error.args[0]}.", hint="Are user and password right?") from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise NotAuthorised(f"{what} refuses: {error.args[0]}.", hint="Connect as a user who may.") from error
     except asyncpg.InvalidCatalogNameError as error:
-        raise Failure(f"{what} is not there: {error}.", hint="`nexarch bootstrap` makes it.") from error
+        raise Failure(f"{what} is not there: {error.args[0]}.", hint="`nexarch bootstrap` makes it.") from error
     except ValueError as error:
         raise Failure(f"{what} has no valid address: postgresql://user:password@host:port/name is one.") from error
     except _UNREACHABLE as error:

@@ -1,0 +1,109 @@
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from support.command import Command
+from support.database import free_port
+from support.services import CoreApi, Tenant
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def nexarch(tmp_path: Path) -> Command:
+    """The command of somebody who never logged in."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return Command(home)
+
+
+def profile(command: Command) -> Path:
+    return command.home / "config" / "nexarch" / "profile.json"
+
+
+def arguments(core_api: CoreApi, tenant: Tenant) -> list[str]:
+    return ["login", "--core", core_api.url, "--tenant", tenant.slug, "--email", tenant.email]
+
+
+async def test_a_login_keeps_a_token_but_no_password(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+
+    result = await nexarch(*arguments(core_api, tenant), "--password-stdin", stdin=tenant.password + "\n")
+
+    assert result.code == 0, result.err
+    kept = json.loads(profile(nexarch).read_text())
+    assert kept["token"].count(".") == 2
+    assert tenant.password not in profile(nexarch).read_text()
+    assert stat.S_IMODE(profile(nexarch).stat().st_mode) == 0o600
+
+
+async def test_the_password_may_come_from_the_environment(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+
+    result = await nexarch(*arguments(core_api, tenant), variables={"NEXARCH_PASSWORD": tenant.password})
+
+    assert result.code == 0, result.err
+
+
+async def test_a_wrong_password_ends_with_4_and_keeps_nothing(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+
+    result = await nexarch(*arguments(core_api, tenant), "--password-stdin", stdin="wrong password\n")
+
+    assert result.code == 4
+    assert not profile(nexarch).exists()
+
+
+async def test_without_a_terminal_the_way_to_give_the_password_is_named(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+
+    result = await nexarch(*arguments(core_api, tenant))
+
+    assert result.code == 1
+    assert "--password-stdin" in result.err
+
+
+async def test_an_expired_login_ends_with_4_before_anything_is_sent(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+    await nexarch(*arguments(core_api, tenant), "--password-stdin", stdin=tenant.password + "\n")
+    kept = json.loads(profile(nexarch).read_text())
+    unused = f"http://127.0.0.1:{free_port()}"
+    profile(nexarch).write_text(json.dumps(kept | {"expires_at": 1.0, "ingest_url": unused}))
+
+    result = await nexarch("documents", "list")
+
+    assert result.code == 4
+    assert result.err == "nexarch: The login has expired. Run `nexarch login` again, then the same command.\n"
+
+
+async def test_an_operator_logs_in_with_a_token(core_api: CoreApi, nexarch: Command) -> None:
+    login = await nexarch(
+        "login", "--operator", "--core", core_api.url, "--password-stdin", stdin=core_api.operator_token
+    )
+    listed = await nexarch("tenants", "list", "--json")
+    await nexarch("logout")
+    after = await nexarch("tenants", "list")
+
+    assert (login.code, listed.code, after.code) == (0, 0, 4)
+
+
+async def test_a_login_elsewhere_forgets_the_operators_token_of_the_first(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+    profile(nexarch).parent.mkdir(parents=True)
+    profile(nexarch).write_text(json.dumps({"core_url": "http://elsewhere", "operator_token": "of-elsewhere"}))
+
+    await nexarch(*arguments(core_api, tenant), "--password-stdin", stdin=tenant.password + "\n")
+
+    assert "of-elsewhere" not in profile(nexarch).read_text()
+
+
+async def test_a_service_that_is_away_ends_with_5_in_one_line(nexarch: Command) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+
+    result = await nexarch("tenants", "list", variables={"NEXARCH_CORE_URL": url, "NEXARCH_OPERATOR_TOKEN": "t"})
+
+    assert (result.code, result.out) == (5, "")
+    assert len(result.err.splitlines()) == 1
+    assert url in result.err
