@@ -9,7 +9,7 @@ import pytest
 
 from dms_worker.extract.clean import clean
 from dms_worker.extract.docx import read_docx
-from dms_worker.extract.errors import DamagedFile, PasswordRequired, UnpacksTooLarge
+from dms_worker.extract.errors import DamagedFile, PasswordRequired, UnpacksTooLarge, UnsupportedKind
 from dms_worker.extract.limits import MIB, Limits
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -164,6 +164,21 @@ def test_bytes_that_fail_their_checksum_are_damaged() -> None:
         text_of(stored.replace(b"richtig", b"falsch!"))
 
 
+@pytest.mark.parametrize("offset", [12, 16])
+def test_a_directory_that_points_anywhere_is_damaged(offset: int) -> None:
+    damaged = bytearray(package(body("<w:p/>")))
+    end = damaged.rfind(b"PK\x05\x06")
+    damaged[end + offset : end + offset + 4] = b"\xff\xff\xff\x7f"
+
+    with pytest.raises(DamagedFile):
+        text_of(bytes(damaged))
+
+
+def test_a_workbook_called_a_document_is_of_another_type() -> None:
+    with pytest.raises(UnsupportedKind):
+        text_of(package('<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"/>'))
+
+
 def test_a_package_without_a_main_document_is_damaged() -> None:
     empty = io.BytesIO()
     with zipfile.ZipFile(empty, "w"):
@@ -173,12 +188,12 @@ def test_a_package_without_a_main_document_is_damaged() -> None:
         text_of(empty.getvalue())
 
 
-def test_a_word_file_with_a_password_is_told_from_a_damaged_one() -> None:
+def test_a_word_file_with_a_password_is_told_from_one_of_old() -> None:
     ole = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504)
 
     with pytest.raises(PasswordRequired):
         text_of(ole + "EncryptedPackage".encode("utf-16-le"))
-    with pytest.raises(DamagedFile):
+    with pytest.raises(UnsupportedKind):
         text_of(ole + "WordDocument".encode("utf-16-le"))
 
 

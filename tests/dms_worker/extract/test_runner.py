@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import docx
@@ -219,6 +220,16 @@ def running_children() -> list[int]:
         if int(parent) == os.getpid() and (state == "Z" or b"dms_worker.extract.child" in command):
             found.append(int(process.name))
     return found
+
+
+async def test_a_cancellation_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "upload").write_bytes(letter("text"))
+    for delay_ms in range(0, 100, 5):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_ms / 1000):
+                await extract_text(tmp_path / "upload", PDF, LIMITS)
+
+        assert running_children() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])

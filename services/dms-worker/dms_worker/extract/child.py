@@ -23,22 +23,25 @@ def main() -> None:
     """Confine, read, answer."""
     kind, parent, limits = Kind(sys.argv[1]), int(sys.argv[2]), Limits(**json.loads(sys.argv[3]))
     confine(limits, parent)
-    answer = _answer(sys.stdin.buffer, kind, limits)
-    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode())
+    sys.stdout.buffer.write(_answer(sys.stdin.buffer, kind, limits))
     sys.stdout.buffer.flush()
 
 
-def _answer(file: BinaryIO, kind: Kind, limits: Limits) -> Answer:
+def _answer(file: BinaryIO, kind: Kind, limits: Limits) -> bytes:
     try:
-        return _extract(file, kind_of_bytes(file) if kind is Kind.UNKNOWN else kind, limits)
+        return _encoded(_extract(file, kind_of_bytes(file) if kind is Kind.UNKNOWN else kind, limits))
     except Unreadable as error:
-        return {"unreadable": error.code}
-    except (MemoryError, RecursionError):
-        return {"unreadable": MemoryLimitExceeded.code}
+        return _encoded({"unreadable": error.code})
+    except MemoryError:
+        return _encoded({"unreadable": MemoryLimitExceeded.code})
     except ImportError:
         raise  # a broken installation, not a broken file
     except Exception:  # noqa: BLE001 - a library that stumbles over hostile bytes may raise anything
-        return {"unreadable": ParserCrashed.code}
+        return _encoded({"unreadable": ParserCrashed.code})
+
+
+def _encoded(answer: Answer) -> bytes:
+    return json.dumps(answer, ensure_ascii=False).encode()
 
 
 def _extract(file: BinaryIO, kind: Kind, limits: Limits) -> Answer:

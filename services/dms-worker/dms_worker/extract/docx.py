@@ -13,8 +13,8 @@ from typing import BinaryIO
 from xml.parsers import expat
 
 from dms_worker.extract.content import Content
-from dms_worker.extract.errors import DamagedFile, PasswordRequired, UnpacksTooLarge
-from dms_worker.extract.kinds import OLE_SIGNATURE
+from dms_worker.extract.errors import DamagedFile, PasswordRequired, UnpacksTooLarge, UnsupportedKind
+from dms_worker.extract.kinds import OLE_SIGNATURE, ZIP_ERRORS
 from dms_worker.extract.limits import Limits
 
 # The namespaces of the transitional and the strict form.
@@ -34,7 +34,9 @@ _ON_START = {
     for space in _WORD
     for name, text in (("tab", "\t"), ("br", "\n"), ("cr", "\n"), ("noBreakHyphen", "-"), ("softHyphen", ""))
 }
-_PARAGRAPH, _CELL, _ROW = (frozenset(f"{space} {name}" for space in _WORD) for name in ("p", "tc", "tr"))
+_DOCUMENT, _PARAGRAPH, _CELL, _ROW = (
+    frozenset(f"{space} {name}" for space in _WORD) for name in ("document", "p", "tc", "tr")
+)
 # Text that is not read: tab stops (their `tab` is no character), what was moved away, and what Fallback says
 # again, for old programs, after Choice.
 _HIDDEN = frozenset(
@@ -56,16 +58,16 @@ def read_docx(file: BinaryIO, limits: Limits) -> Content:
     """The document as one page, cut at `limits.characters`.
 
     Headers first, then the document, foot- and endnotes, footers; a table row is a line.
-    Raises PasswordRequired, DamagedFile, UnpacksTooLarge.
+    Raises PasswordRequired, DamagedFile, UnsupportedKind, UnpacksTooLarge.
     """
     if file.read(8) == OLE_SIGNATURE:
         # Word wraps an encrypted document in an OLE file (MS-OFFCRYPTO), in a stream of this name.
-        raise PasswordRequired if "EncryptedPackage".encode("utf-16-le") in file.read() else DamagedFile
+        raise PasswordRequired if "EncryptedPackage".encode("utf-16-le") in file.read() else UnsupportedKind
     file.seek(0)
     try:
         with zipfile.ZipFile(file) as archive:
             return _read_package(_Package(archive, limits.unpacked_bytes), limits)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, expat.ExpatError) as error:
+    except (*ZIP_ERRORS, EOFError, zlib.error, expat.ExpatError) as error:
         raise DamagedFile from error
 
 
@@ -110,6 +112,8 @@ def _read_package(package: _Package, limits: Limits) -> Content:
         for wanted in _READING_ORDER:
             for target in dict.fromkeys(target for kind, target in parts if kind == wanted):
                 _parse(package, target, collected)
+                if target == main and collected.root not in _DOCUMENT:
+                    raise UnsupportedKind  # a workbook or slides, called a document
     except _Enough:
         return Content(pages=iter([collected.text()]), cut=True)
     return Content(pages=iter([collected.text()]))
@@ -139,6 +143,8 @@ class _Text:
     """Handlers that collect the text of one part after another."""
 
     def __init__(self, most: int) -> None:
+        self.root = ""  # the outermost element of the part read last
+        self._depth = 0
         self._pieces: list[str] = []
         self._left = most
         self._inside_text = False
@@ -149,6 +155,9 @@ class _Text:
         return "".join(self._pieces)
 
     def start(self, name: str, _: dict[str, str]) -> None:
+        if self._depth == 0:
+            self.root = name
+        self._depth += 1
         if self._hidden or name in _HIDDEN:
             self._hidden += 1
         elif name in _TEXT:
@@ -159,6 +168,7 @@ class _Text:
             self._add(_ON_START[name])
 
     def end(self, name: str) -> None:
+        self._depth -= 1
         if self._hidden:
             self._hidden -= 1
         elif name in _TEXT:

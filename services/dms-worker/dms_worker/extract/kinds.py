@@ -31,6 +31,8 @@ _DECLARED = {
     "application/zip": Kind.UNKNOWN,
     "application/x-zip-compressed": Kind.UNKNOWN,
 }
+# zipfile also seeks to wherever a damaged directory points, and decodes whatever name it finds.
+ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, OSError, ValueError)
 _HEAD = 64 * 1024  # bytes looked at; the PDF header may stand anywhere in the first 1,024 (ISO 32000-1, annex H)
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BINARY = bytes(sorted(set(range(32)) - set(b"\t\n\r\f\x1b")))
@@ -67,7 +69,7 @@ def _kind_of_package(file: BinaryIO) -> Kind:
     try:
         with zipfile.ZipFile(file) as package:
             named = package.NameToInfo
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except ZIP_ERRORS as error:
         raise UnsupportedKind from error
     file.seek(0)
     if "[Content_Types].xml" in named and "word/document.xml" in named:

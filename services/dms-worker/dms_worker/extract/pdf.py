@@ -95,7 +95,7 @@ def _line(text_page: Any, start: int, end: int) -> str:  # noqa: ANN401
     text = "".join(_character(text_page, index) for index in range(start, end))
     if RIGHT_TO_LEFT.search(text) is None:
         return text
-    if any(pdfium.FPDFText_GetCharAngle(text_page, index) > 0.1 for index in range(start, end)):
+    if any(0.1 < pdfium.FPDFText_GetCharAngle(text_page, index) < 6.1 for index in range(start, end)):  # radians
         return text  # turned text has no left and right
     return logical_order([_glyph(text_page, index) for index in range(start, end)])
 
