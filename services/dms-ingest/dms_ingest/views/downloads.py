@@ -1,0 +1,180 @@
+"""HTTP out of stored files: conditions, ranges, headers, and the bytes."""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from http import HTTPStatus
+from uuid import UUID
+
+import structlog
+from aiohttp import ETag, hdrs, web
+
+from dms_ingest.byte_ranges import ByteRange, RangeNotSatisfiable, requested_range
+from dms_ingest.disposition import Disposition, content_disposition, content_policy
+from dms_ingest.downloads import open_revision
+from dms_ingest.keys import STORAGE, TENANTS
+from dms_ingest.revisions import RevisionNotFound, SealedRevision, sealed_revision
+from dms_ingest.views.caller import caller
+from nexarch.crypto.layout import ObjectDamaged
+from nexarch.module import CORE
+from nexarch.problems import problem_response
+from nexarch.routing import id_in_path
+
+log = structlog.get_logger(__name__)
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A stored file on its way to somebody: what it is, and how it is shown to them."""
+
+    tenant: str
+    tenant_id: UUID
+    document_id: UUID  # from the request
+    revision: SealedRevision
+    name: str
+    disposition: Disposition = "attachment"
+    headers: Mapping[str, str]
+
+
+async def current(request: web.Request) -> web.StreamResponse:
+    """`GET /v1/documents/{id}/content`: the bytes of the current revision, whole or one range of them."""
+    return await _of_caller(request, None)
+
+
+async def of_revision(request: web.Request) -> web.StreamResponse:
+    """`GET /v1/documents/{id}/revisions/{number}/content`: the bytes of any revision, whole or one range of them."""
+    return await _of_caller(request, revision_number(request.match_info["number"]))
+
+
+def revision_number(text: str) -> int:
+    """A revision's number out of a path; anything else is the number of nothing, so RevisionNotFound."""
+    if _NUMBER.fullmatch(text) is None:
+        raise RevisionNotFound("There is no such revision of this document.")
+    return int(text)
+
+
+async def _of_caller(request: web.Request, number: int | None) -> web.StreamResponse:
+    user = caller(request)
+    document_id = id_in_path(request)
+    async with request.app[TENANTS].acquire(user.tenant) as conn:
+        revision = await sealed_revision(conn, document_id, number)
+    download = Download(
+        tenant=user.tenant,
+        tenant_id=await request.app[TENANTS].tenant_id(user.tenant),
+        document_id=document_id,
+        revision=revision,
+        name=revision.document_name,
+        # A browser may keep it for this person, but asks each time whether they still may see it.
+        headers={hdrs.CACHE_CONTROL: "private, no-cache", hdrs.VARY: hdrs.AUTHORIZATION},
+    )
+    return await send(request, download)
+
+
+async def send(request: web.Request, download: Download) -> web.StreamResponse:
+    """Answer with a stored file as RFC 9110 has it: conditions first (13.2.2), then the range (14.2)."""
+    revision = download.revision
+    etag = ETag(revision.checksum_sha256.hex())
+    modified = revision.created_at.replace(microsecond=0)
+    headers = {
+        **download.headers,
+        hdrs.ETAG: f'"{etag.value}"',
+        hdrs.LAST_MODIFIED: format_datetime(modified.astimezone(UTC), usegmt=True),
+        hdrs.ACCEPT_RANGES: "bytes",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if _unmet(request, etag, modified):
+        return web.Response(status=HTTPStatus.PRECONDITION_FAILED, headers=headers)
+    if _unchanged(request, etag, modified):
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+    try:
+        wanted = _wanted_range(request, etag, modified, revision.size_bytes)
+    except RangeNotSatisfiable as error:
+        answer = problem_response(request, error)
+        answer.headers[hdrs.CONTENT_RANGE] = f"bytes */{revision.size_bytes}"
+        return answer
+    headers |= {
+        hdrs.CONTENT_TYPE: revision.mime_type,
+        hdrs.CONTENT_DISPOSITION: content_disposition(download.disposition, download.name, revision.mime_type),
+        "Content-Security-Policy": content_policy(revision.mime_type),
+    }
+    part = wanted or ByteRange(0, revision.size_bytes, revision.size_bytes)
+    response = web.StreamResponse(status=HTTPStatus.OK, headers=headers)
+    if wanted is not None:
+        response.set_status(HTTPStatus.PARTIAL_CONTENT)
+        response.headers[hdrs.CONTENT_RANGE] = wanted.content_range
+    response.content_length = part.stop - part.start
+    if request.method == hdrs.METH_HEAD:
+        await response.prepare(request)
+        return response
+    async with _open(request, download, part) as chunks:
+        await response.prepare(request)
+        await _transfer(request, response, download, chunks)
+    return response
+
+
+def _open(
+    request: web.Request, download: Download, part: ByteRange
+) -> AbstractAsyncContextManager[AsyncIterator[memoryview]]:
+    return open_revision(
+        request.app[CORE],
+        request.app[STORAGE],
+        tenant=download.tenant,
+        tenant_id=download.tenant_id,
+        document_id=download.document_id,
+        revision=download.revision,
+        start=part.start,
+        stop=part.stop,
+    )
+
+
+async def _transfer(
+    request: web.Request, response: web.StreamResponse, download: Download, chunks: AsyncIterator[memoryview]
+) -> None:
+    """Send what is opened. If the rest of it is damaged, the connection breaks: a body that ends early is no whole."""
+    try:
+        async for chunk in chunks:
+            await response.write(chunk)
+    except ObjectDamaged as error:
+        log.error(  # noqa: TRY400 - the reason says it all
+            "damaged object: transfer broken",
+            tenant=download.tenant,
+            document_id=str(download.document_id),
+            revision=download.revision.number,
+            reason=error.detail,
+        )
+        if request.transport is not None:
+            request.transport.close()
+        raise ConnectionResetError("the rest of the object is damaged") from error
+    await response.write_eof()
+
+
+def _unmet(request: web.Request, etag: ETag, modified: datetime) -> bool:
+    """Whether `If-Match` or, without it, `If-Unmodified-Since` fails."""
+    if (tags := request.if_match) is not None:
+        return not any(tag.value == "*" or (tag.value == etag.value and not tag.is_weak) for tag in tags)
+    since = request.if_unmodified_since
+    return since is not None and modified > since
+
+
+def _unchanged(request: web.Request, etag: ETag, modified: datetime) -> bool:
+    """Whether the caller has this file already: `If-None-Match` or, without it, `If-Modified-Since`."""
+    if (tags := request.if_none_match) is not None:
+        return any(tag.value in {"*", etag.value} for tag in tags)
+    since = request.if_modified_since
+    return since is not None and modified <= since
+
+
+def _wanted_range(request: web.Request, etag: ETag, modified: datetime, size: int) -> ByteRange | None:
+    """The range to send; None for the whole: without `Range`, for HEAD, and if `If-Range` names another file."""
+    if request.method != hdrs.METH_GET:
+        return None
+    if (condition := request.headers.get(hdrs.IF_RANGE)) is not None:
+        same = {f'"{etag.value}"', format_datetime(modified.astimezone(UTC), usegmt=True)}
+        if condition.strip() not in same:
+            return None
+    return requested_range(request.headers.get(hdrs.RANGE), size)

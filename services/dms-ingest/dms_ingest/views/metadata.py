@@ -1,0 +1,113 @@
+"""HTTP in and out of metadata fields and their values."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Literal
+from uuid import UUID
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from dms_ingest import metadata
+from dms_ingest.views.caller import tenant_connection
+from dms_ingest.views.lists import name_cursor, page_of
+from nexarch.db import as_dict
+from nexarch.pages import PageQuery
+from nexarch.routing import id_in_path, json_response
+
+FieldType = Literal["text", "number", "date", "bool", "select"]
+JsonScalar = StrictStr | StrictBool | StrictInt | StrictFloat
+
+
+class NewField(BaseModel):
+    """A metadata field to be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    type: FieldType
+    options: Annotated[list[str], Field(max_length=1000, description="What a select field offers")] = []
+
+
+class FieldAnswer(BaseModel):
+    """One metadata field."""
+
+    id: UUID
+    name: str
+    type: FieldType
+    options: list[str]
+    created_at: datetime
+
+
+class FieldPage(BaseModel):
+    """Metadata fields by name."""
+
+    items: Sequence[FieldAnswer]
+    next_cursor: str | None
+
+
+class NewValue(BaseModel):
+    """A value of the field's type: a string, a number, true or false; a date as "2024-12-31"."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: JsonScalar
+
+
+class ValueAnswer(BaseModel):
+    """What a document has in one field."""
+
+    field_id: UUID
+    field_name: str
+    field_type: FieldType
+    value: JsonScalar
+
+
+class ValueList(BaseModel):
+    """All values of a document, by the names of their fields."""
+
+    items: Sequence[ValueAnswer]
+
+
+async def create_field(request: web.Request, body: NewField) -> web.Response:
+    """`POST /v1/metadata-fields`: add a field; 409 if there is one of this name, in whatever case."""
+    async with tenant_connection(request) as conn, conn.transaction():
+        field = await metadata.create_field(conn, name=body.name, type_=body.type, options=body.options)
+    return json_response(FieldAnswer(**as_dict(field)), HTTPStatus.CREATED)
+
+
+async def list_fields(request: web.Request, query: PageQuery) -> web.Response:
+    """`GET /v1/metadata-fields`: fields by name."""
+    after = name_cursor(query.cursor)
+    async with tenant_connection(request) as conn:
+        rows = await metadata.list_fields(conn, after=after, limit=query.limit + 1)
+    page, cursor = page_of(rows, query.limit, lambda field: (field.name, str(field.id)))
+    return json_response(FieldPage(items=[FieldAnswer(**as_dict(row)) for row in page], next_cursor=cursor))
+
+
+async def list_values(request: web.Request) -> web.Response:
+    """`GET /v1/documents/{id}/metadata`: all values of a document."""
+    async with tenant_connection(request) as conn, conn.transaction():
+        rows = await metadata.list_values(conn, id_in_path(request))
+    return json_response(ValueList(items=[_value(row) for row in rows]))
+
+
+async def set_value(request: web.Request, body: NewValue) -> web.Response:
+    """`PUT /v1/documents/{id}/metadata/{field_id}`: give a document a value; 422 if it does not fit the field."""
+    async with tenant_connection(request) as conn, conn.transaction():
+        row = await metadata.set_value(conn, id_in_path(request), id_in_path(request, "field_id"), body.value)
+    return json_response(_value(row))
+
+
+async def clear_value(request: web.Request) -> web.Response:
+    """`DELETE /v1/documents/{id}/metadata/{field_id}`: remove a document's value in a field."""
+    async with tenant_connection(request) as conn, conn.transaction():
+        await metadata.clear_value(conn, id_in_path(request), id_in_path(request, "field_id"))
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+def _value(row: metadata.Value) -> ValueAnswer:
+    return ValueAnswer.model_validate(
+        {"field_id": row.field_id, "field_name": row.field_name, "field_type": row.field_type, "value": row.value}
+    )

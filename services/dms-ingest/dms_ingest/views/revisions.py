@@ -1,0 +1,77 @@
+"""HTTP in and out of revisions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from dms_ingest import revisions
+from dms_ingest.documents import get_document
+from dms_ingest.revisions import Revision
+from dms_ingest.views.caller import tenant_connection
+from dms_ingest.views.lists import number_cursor, page_of
+from nexarch.pages import PageQuery
+from nexarch.routing import id_in_path, json_response
+
+
+class ProcessingError(BaseModel):
+    """Why a file could not be processed: a code for programs, a sentence for people."""
+
+    code: str
+    detail: str | None
+
+
+class RevisionAnswer(BaseModel):
+    """One revision of a document."""
+
+    id: UUID
+    number: int
+    sha256: str  # of the plaintext, in hex
+    size: int  # of the plaintext, in bytes
+    mime_type: str
+    processing_state: str
+    processing_error: ProcessingError | None
+    page_count: int | None
+    created_at: datetime
+    created_by: UUID | None
+
+
+class RevisionPage(BaseModel):
+    """Revisions, newest first."""
+
+    items: Sequence[RevisionAnswer]
+    next_cursor: str | None
+
+
+async def list_revisions(request: web.Request, query: PageQuery) -> web.Response:
+    """`GET /v1/documents/{id}/revisions`: the revisions of a document, newest first."""
+    document_id = id_in_path(request)
+    before = number_cursor(query.cursor)
+    async with tenant_connection(request) as conn:
+        await get_document(conn, document_id)
+        rows = await revisions.list_revisions(conn, document_id, before=before, limit=query.limit + 1)
+    page, cursor = page_of(rows, query.limit, lambda revision: (str(revision.number),))
+    return json_response(RevisionPage(items=[revision_answer(row) for row in page], next_cursor=cursor))
+
+
+def revision_answer(row: Revision) -> RevisionAnswer:
+    """A revision as JSON."""
+    return RevisionAnswer(
+        id=row.id,
+        number=row.number,
+        sha256=row.checksum_sha256.hex(),
+        size=row.size_bytes,
+        mime_type=row.mime_type,
+        processing_state=row.processing_state,
+        processing_error=processing_error(row.processing_error_code, row.processing_error_detail),
+        page_count=row.page_count,
+        created_at=row.created_at,
+        created_by=row.created_by,
+    )
+
+
+def processing_error(code: str | None, detail: str | None) -> ProcessingError | None:
+    """The error of a failed revision; None for one that has not failed."""
+    return None if code is None else ProcessingError(code=code, detail=detail)
