@@ -29,8 +29,8 @@ $(STAMP): requirements/dev.txt $(addsuffix /pyproject.toml,$(PROJECTS))
 
 setup: $(STAMP)  ## make .venv with everything the other targets need
 
-run: $(STAMP)  ## the whole platform and a demonstration; FILE=path adds a document, ONCE=1 ends after it
-	@$(BIN)/nexarch up $(if $(FILE),--file "$(FILE)") $(if $(ONCE),--once)
+run: $(STAMP)  ## the whole platform and a demonstration; FILE=path [SEARCH=word] adds a document, ONCE=1 ends after it
+	@$(BIN)/nexarch up $(if $(FILE),--file "$(FILE)") $(foreach word,$(SEARCH),--search "$(word)") $(if $(ONCE),--once) $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
 test: $(STAMP)  ## every test, on a PostgreSQL that the tests start themselves
 	@echo "One file: $(BIN)/pytest tests/shared/test_http.py   one test: $(BIN)/pytest -k 'part of its name'"

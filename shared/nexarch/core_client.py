@@ -8,7 +8,6 @@ import base64
 import binascii
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 from uuid import UUID
@@ -44,7 +43,7 @@ class TenantSummary(BaseModel):
     id: UUID
     slug: str
     status: str
-    active_at: datetime | None
+    idle_s: float  # since a producer last armed it, by the registry's clock
 
 
 class DatabaseAddress(BaseModel):

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 from typing import Annotated
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,3 +50,12 @@ def decode_cursor(cursor: str | None, parts: int) -> tuple[str, ...] | None:
     if not is_ours or not all(isinstance(part, str) and "\0" not in part for part in key):
         raise BadCursor("Take `next_cursor` of the page before as it is.")
     return tuple(key)
+
+
+def decode_id(cursor: str | None) -> UUID | None:
+    """Read a cursor that holds one id, for lists that are sorted by it."""
+    key = decode_cursor(cursor, 1)
+    try:
+        return None if key is None else UUID(key[0])
+    except ValueError as error:
+        raise BadCursor("Take `next_cursor` of the page before as it is.") from error

@@ -58,6 +58,7 @@ class Tenant:
     provision_step: str
     schema_version: int
     active_at: datetime
+    idle_s: float  # since `active_at`, by the database's clock, so that no reader needs one of its own
     created_at: datetime
     updated_at: datetime
 
@@ -65,7 +66,8 @@ class Tenant:
 async def get_tenant(conn: Connection, slug: str) -> Tenant:
     """One tenant by its slug; `NoSuchTenant`."""
     sql = """
-        SELECT id, slug, name, status, provision_step, schema_version, active_at, created_at, updated_at
+        SELECT id, slug, name, status, provision_step, schema_version, active_at,
+               extract(epoch FROM now() - active_at)::float8 AS idle_s, created_at, updated_at
           FROM tenants
          WHERE slug = $1
     """
@@ -93,7 +95,8 @@ def check_active(slug: str, status: str) -> None:
 async def list_tenants(conn: Connection, *, after: str, limit: int) -> list[Tenant]:
     """The next `limit` tenants by slug, after a slug ('' for the first page)."""
     sql = """
-        SELECT id, slug, name, status, provision_step, schema_version, active_at, created_at, updated_at
+        SELECT id, slug, name, status, provision_step, schema_version, active_at,
+               extract(epoch FROM now() - active_at)::float8 AS idle_s, created_at, updated_at
           FROM tenants
          WHERE slug > $1
          ORDER BY slug
@@ -124,7 +127,8 @@ async def _set_status(conn: Connection, slug: str, status: str, *, login: bool) 
         UPDATE tenants
            SET status = $2, updated_at = CASE WHEN status = $2 THEN updated_at ELSE now() END
          WHERE slug = $1 AND status <> 'provisioning'
-        RETURNING id, slug, name, status, provision_step, schema_version, active_at, created_at, updated_at
+        RETURNING id, slug, name, status, provision_step, schema_version, active_at,
+               extract(epoch FROM now() - active_at)::float8 AS idle_s, created_at, updated_at
     """
     tenant = await fetch_optional(conn, Tenant, sql, slug, status)
     if tenant is None:

@@ -39,6 +39,10 @@ class Completions:
         self._writers.add(task)
         task.add_done_callback(self._writers.discard)
 
+    async def already(self, held: HeldJob) -> None:
+        """The handler completed the job itself."""
+        await self._settle([held], {held.job.id})
+
     async def close(self) -> None:
         """Write nothing more; what is not in its row stays held."""
         for task in self._writers:

@@ -136,7 +136,7 @@ class Heartbeat:
         for held in group:
             if held.job.id in still_held:
                 held.renewed_at = sent_at
-            elif held in self._held:  # else it was settled while the statement ran
+            elif held in self._held and not held.ctx.completed:  # else it was settled while the statement ran
                 held.cancel("lost")
 
     def _drop_overdue(self) -> None:

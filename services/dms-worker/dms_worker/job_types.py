@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from nexarch import jobs
 from nexarch.db import Connection, Pool
 from nexarch.jobs import ClaimedJob, JobError, RetryPolicy
 
@@ -24,10 +25,20 @@ class JobContext:
     job: ClaimedJob
     pool: Pool
     latest_progress: int | None = None
+    completed: bool = False
 
     def progress(self, percent: int) -> None:
         """Say how far the job is, 0 to 100; stored with the next heartbeat."""
         self.latest_progress = min(100, max(0, percent))
+
+    async def complete(self, conn: Connection) -> bool:
+        """End the job as succeeded in the transaction that writes its result, so that neither is without the other.
+
+        False if another worker has the job now: write nothing then. A handler that does not call this has its job
+        completed afterwards.
+        """
+        self.completed = bool(await jobs.complete(conn, [self.job]))
+        return self.completed
 
 
 @dataclass(frozen=True, slots=True)

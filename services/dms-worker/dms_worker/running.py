@@ -46,10 +46,12 @@ class Runner:
             return
         try:
             failure = await self._handle(held)
-            if failure is None:
-                self._completions.add(held)
-            else:
+            if failure is not None:
                 await self._fail_until_written(held, failure)
+            elif held.ctx.completed:
+                await self._completions.already(held)
+            else:
+                self._completions.add(held)
         except asyncio.CancelledError:
             await self._cancelled(held)
 

@@ -12,7 +12,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -33,7 +33,7 @@ from dms_worker.sweep import Directory, Sweep
 from nexarch import channels, jobs
 from nexarch.db import Connection, Pool
 from nexarch.errors import Forbidden, NotFound
-from nexarch.listen import Listener, backoff_s
+from nexarch.listen import Listener, Wake, backoff_s
 
 PoolFor = Callable[[str], AbstractAsyncContextManager[Pool]]
 
@@ -60,6 +60,7 @@ class Worker:
       NotFound mean that the tenant is not to be served; any other is tried again with backoff.
     - `directory()`: all tenants to be served, for the sweep.
     - `ring(slug)`: tells the other workers that a job became due or changed its time (`Doorbell.ring`).
+    - `also_wakes`: other channels for the one connection that listens.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Worker:
         ring: Callable[[str], None],
         registry: CollectorRegistry,
         options: WorkerOptions | None = None,
+        also_wakes: Mapping[str, Wake] | None = None,
     ) -> None:
         self._options = options or WorkerOptions()
         self._job_types = {job_type.name: job_type for job_type in job_types}
@@ -85,7 +87,8 @@ class Worker:
         self._held = HeldJobs()
         self._heartbeat = Heartbeat(self._held, self._options.stale_after_s)
         self._sweep = Sweep(directory, self._due, self._options.sweep_interval_s)
-        self.listener = Listener(bus_dsn, {channels.JOBS: self._rung}, application_name="nexarch-worker-bus")
+        wakes = {channels.JOBS: self._rung} | dict(also_wakes or {})
+        self.listener = Listener(bus_dsn, wakes, application_name="nexarch-worker-bus")
         self._metrics = JobMetrics(registry, self.listener)
         self._completions = Completions(self._completed)
         self._runner = Runner(self._completions, self._metrics, self._settled)

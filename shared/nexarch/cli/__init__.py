@@ -13,6 +13,7 @@ from nexarch.cli.failures import EXIT_CODES, INTERRUPTED, Failure
 from nexarch.cli.options import Options, shared_options
 
 _COMMANDS = {
+    "up": "nexarch.cli.up:up",
     "login": "nexarch.cli.login:login",
     "logout": "nexarch.cli.login:logout",
     "upload": "nexarch.cli.upload:upload",

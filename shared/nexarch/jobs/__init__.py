@@ -12,8 +12,9 @@ An attempt is counted at the claim, so a job that kills its worker runs out of a
 """
 
 from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
-from nexarch.jobs.dead_letters import JobNotDead, JobNotFound, get_job, requeue
+from nexarch.jobs.dead_letters import JobNotDead, requeue
 from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
+from nexarch.jobs.listing import JobNotFound, get_job, list_jobs
 from nexarch.jobs.rows import ClaimedJob, Job, JobError, Queue, Status
 from nexarch.jobs.settling import RetryPolicy, complete, fail, release
 
@@ -38,6 +39,7 @@ __all__ = [
     "fail",
     "get_job",
     "heartbeat",
+    "list_jobs",
     "lost_jobs",
     "next_due",
     "reclaim",

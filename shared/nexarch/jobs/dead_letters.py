@@ -1,42 +1,17 @@
-"""What a person does with jobs that were given up: look, and let them run again."""
+"""What a person does with jobs that were given up: let them run again."""
 
-import json
 from uuid import UUID
 
 from nexarch.db import Connection
-from nexarch.errors import Conflict, NotFound
-from nexarch.jobs.rows import Job, Queue
-
-
-class JobNotFound(NotFound):
-    """There is no job with this id in this queue."""
-
-    code = "job-not-found"
+from nexarch.errors import Conflict
+from nexarch.jobs.listing import get_job
+from nexarch.jobs.rows import Queue
 
 
 class JobNotDead(Conflict):
     """Only a dead letter can be queued again."""
 
     code = "job-not-dead"
-
-
-async def get_job(conn: Connection, job_id: UUID, *, queue: Queue = Queue.DOCUMENTS) -> Job:
-    """One job, whatever its state; JobNotFound."""
-    # As text, so that it works with and without the jsonb codec of `nexarch.db`.
-    sql = queue.sql("""
-        SELECT id, job_type, payload::text AS payload, idempotency_key, status, priority, attempts, max_attempts,
-            available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress, traceparent,
-            created_at, updated_at, finished_at
-        FROM {jobs}
-        WHERE id = $1
-    """)
-    row = await conn.fetchrow(sql, job_id)
-    if row is None:
-        raise JobNotFound("There is no such job.")
-    values = dict(row)
-    values["payload"] = json.loads(values["payload"])
-    values["last_error"] = json.loads(values["last_error"]) if values["last_error"] else None
-    return Job(**values)
 
 
 async def requeue(conn: Connection, job_id: UUID, *, queue: Queue = Queue.DOCUMENTS) -> None:

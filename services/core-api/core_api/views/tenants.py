@@ -32,6 +32,7 @@ class TenantAnswer(BaseModel):
     status: str
     schema_version: int
     active_at: datetime
+    idle_s: float
     created_at: datetime
     updated_at: datetime
 

@@ -1,0 +1,32 @@
+"""Every job type this worker runs, on one page."""
+
+from dms_worker.extract.limits import MIB, Limits
+from dms_worker.handlers.extract_text import TextExtraction
+from dms_worker.job_types import JobType
+from dms_worker.settings import Settings
+from nexarch.core_client import CoreClient
+from nexarch.job_types import EXTRACT_TEXT
+from nexarch.storage import Storage
+from nexarch.tenancy import TenantPools
+
+# Claiming KEK and object takes time too; the child's own limit ends first, with a reason.
+_BESIDE_THE_CHILD_S = 60.0
+
+
+def job_types(settings: Settings, core: CoreClient, storage: Storage, tenants: TenantPools) -> list[JobType]:
+    """Make the handlers with what they work with."""
+    limits = Limits(
+        wall_seconds=settings.extract_time_limit_s,
+        cpu_seconds=max(1, round(settings.extract_time_limit_s)),
+        memory_bytes=settings.extract_memory_limit_mib * MIB,
+    )
+    extract = TextExtraction(core, storage, tenants, limits)
+    return [
+        JobType(
+            name=EXTRACT_TEXT,
+            handler=extract.run,
+            on_dead=extract.gave_up,
+            concurrency=settings.concurrency,
+            deadline_s=settings.extract_time_limit_s + _BESIDE_THE_CHILD_S,
+        )
+    ]

@@ -1,0 +1,95 @@
+"""What the process holds from start to stop: each resource is one cleanup context."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from aiohttp import web
+
+from dms_worker.handlers import job_types
+from dms_worker.keys import DOORBELL, SETTINGS, STORAGE, TENANTS, USER_TOKENS
+from dms_worker.sweep import KnownTenant
+from dms_worker.worker import Worker, WorkerOptions
+from nexarch import channels
+from nexarch.doorbell import Doorbell
+from nexarch.errors import Unavailable
+from nexarch.http import CHECKS, DRAINING, METRICS
+from nexarch.module import CORE
+from nexarch.serve import background
+from nexarch.storage import open_storage
+from nexarch.tenancy import TenantPools
+from nexarch.user_tokens import UserTokens
+
+_APPLICATION_NAME = "dms-worker"
+
+
+async def user_tokens(app: web.Application) -> AsyncIterator[None]:
+    """The keys that people's tokens are verified with."""
+    app[USER_TOKENS] = UserTokens(app[CORE].jwks)
+    yield
+
+
+async def tenants(app: web.Application) -> AsyncIterator[None]:
+    """The tenants' databases, found through core-api."""
+    app[TENANTS] = pools = TenantPools(
+        app[CORE].database, application_name=_APPLICATION_NAME, max_size=app[SETTINGS].tenant_pool_size
+    )
+    yield
+    await pools.close()
+
+
+async def doorbell(app: web.Application) -> AsyncIterator[None]:
+    """The bell that tells the other workers of a job that is to run again."""
+    dsn = app[SETTINGS].bus_dsn.get_secret_value()
+    async with Doorbell(dsn, application_name=_APPLICATION_NAME) as app[DOORBELL]:
+        yield
+
+
+async def storage(app: web.Application) -> AsyncIterator[None]:
+    """The object store, the same as dms-ingest's."""
+    async with open_storage(app[SETTINGS]) as app[STORAGE]:
+        yield
+
+
+async def worker(app: web.Application) -> AsyncIterator[None]:
+    """The worker itself. It claims nothing more as soon as the service drains, while the listener still answers."""
+    settings = app[SETTINGS]
+    work = Worker(
+        job_types(settings, app[CORE], app[STORAGE], app[TENANTS]),
+        bus_dsn=settings.bus_dsn.get_secret_value(),
+        pool_for=app[TENANTS].pool,
+        directory=lambda: _served_tenants(app),
+        ring=app[DOORBELL].ring,
+        registry=app[METRICS],
+        options=WorkerOptions(
+            concurrency=settings.concurrency,
+            stale_after_s=settings.stale_after_s,
+            grace_s=settings.grace_period_s,
+        ),
+        also_wakes={
+            channels.TENANTS: app[TENANTS].forget,
+            channels.KEYS: lambda _payload: app[USER_TOKENS].forget(),
+        },
+    )
+
+    async def listening() -> None:
+        if not work.listener.connected:
+            raise Unavailable("The event bus is not connected.")
+
+    app[CHECKS]["bus"] = listening
+    async with background(app, "worker", work.run()):
+        draining = asyncio.create_task(_stop_on_drain(app, work))
+        yield
+        await draining
+
+
+async def _stop_on_drain(app: web.Application, work: Worker) -> None:
+    await app[DRAINING].wait()
+    await work.stop()
+
+
+async def _served_tenants(app: web.Application) -> Sequence[KnownTenant]:
+    return [
+        KnownTenant(slug=tenant.slug, idle_s=tenant.idle_s)
+        async for tenant in app[CORE].tenants()
+        if tenant.status == "active"
+    ]

@@ -1,0 +1,54 @@
+"""The revisions of documents as the worker needs them: what opens one, and what becomes of its processing."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from nexarch.db import Connection, fetch_optional
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRevision:
+    """Some columns of `file_revisions`."""
+
+    mime_type: str
+    size_bytes: int
+    wrapped_dek: bytes
+    kek_version: int
+
+
+async def begin_processing(conn: Connection, document_id: UUID, revision_id: UUID) -> StoredRevision | None:
+    """Show that a worker has begun with a revision; None if it is not there any more."""
+    sql = """
+        UPDATE file_revisions
+        SET processing_state = 'processing', processing_error_code = NULL, processing_error_detail = NULL
+        WHERE id = $1 AND document_id = $2
+        RETURNING mime_type, size_bytes, wrapped_dek, kek_version
+    """
+    return await fetch_optional(conn, StoredRevision, sql, revision_id, document_id)
+
+
+async def store_text(conn: Connection, revision_id: UUID, text: str) -> None:
+    """Replace the searchable text of a revision."""
+    await conn.execute("SELECT store_text($1, $2)", revision_id, text)
+
+
+async def mark_processed(conn: Connection, revision_id: UUID, page_count: int | None) -> None:
+    """Show that a revision is done."""
+    sql = """
+        UPDATE file_revisions
+        SET processing_state = 'processed', page_count = $2, processed_at = now(),
+            processing_error_code = NULL, processing_error_detail = NULL
+        WHERE id = $1
+    """
+    await conn.execute(sql, revision_id, page_count)
+
+
+async def mark_failed(conn: Connection, revision_id: UUID, code: str, detail: str) -> None:
+    """Show that a revision could not be processed, and why."""
+    sql = """
+        UPDATE file_revisions
+        SET processing_state = 'failed', processed_at = now(),
+            processing_error_code = $2, processing_error_detail = $3
+        WHERE id = $1
+    """
+    await conn.execute(sql, revision_id, code, detail)

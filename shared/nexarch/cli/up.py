@@ -1,0 +1,194 @@
+"""`nexarch up`: the whole platform under one folder, with a demonstration."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+from nexarch.cli.failures import Failure
+from nexarch.cli.output import clean, size, state
+from nexarch.cli.target import Target
+from nexarch.postgres import PostgresFailed
+from nexarch.up.demo import Outcome, demonstrate, foreign_sample, prepare_tenant
+from nexarch.up.home import Demo, Endpoints, Home, PortTaken
+from nexarch.up.platform import BootstrapFailed, Platform, running_platform
+from nexarch.up.processes import NotReady
+from nexarch.up.samples import make_samples
+
+_DEMO_TENANT = "demo"
+_DEMO_EMAIL = "demo@example.org"
+
+
+@click.command()
+@click.option("--home", type=click.Path(path_type=Path, file_okay=False), default=Path(".nexarch"), show_default=True)
+@click.option(
+    "--port-base",
+    type=click.IntRange(1024, 65000),
+    default=8080,
+    show_default=True,
+    help="The first of five ports in a row: core-api, dms-ingest, dms-worker, alerter, PostgreSQL.",
+)
+@click.option("--demo/--no-demo", default=True, help="Take sample documents through upload, search and download.")
+@click.option(
+    "--file",
+    "files",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    help="A document of your own for the demonstration; may be given several times.",
+)
+@click.option("--search", "words", multiple=True, help="A word that must find your own documents.")
+@click.option("--once", is_flag=True, help="Stop after the demonstration: 0 if all went well, 1 if anything differed.")
+def up(home: Path, port_base: int, demo: bool, files: tuple[Path, ...], words: tuple[str, ...], once: bool) -> None:
+    """Start PostgreSQL and the four services under one folder, show what they do, and stay up until Ctrl-C.
+
+    A second start on the same folder goes on with its data. HOME/endpoints.json says where everything is, for as
+    long as the platform is up.
+    """
+    run = _Run(Home(home.resolve(), port_base), demo, files, words, once)
+    try:
+        code = asyncio.run(run.until_told())
+    except (PortTaken, PostgresFailed, BootstrapFailed, NotReady) as error:
+        raise Failure(str(error), hint=f"The logs lie in {run.home.folder / 'logs'}.") from error
+    raise SystemExit(code)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One `nexarch up`, from start to stop."""
+
+    home: Home
+    demo: bool
+    files: tuple[Path, ...]
+    words: tuple[str, ...]
+    once: bool
+    console: Console = field(default_factory=lambda: Console(highlight=False))
+
+    async def until_told(self) -> int:
+        """Run until Ctrl-C or SIGTERM; both end it cleanly."""
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        try:
+            return await self._run()
+        except asyncio.CancelledError:
+            return 0
+
+    async def _run(self) -> int:
+        async with running_platform(self.home, self._say) as platform:
+            endpoints = self._endpoints(platform)
+            target = _target(endpoints)
+            await prepare_tenant(target, endpoints["demo"])
+            self.home.write_endpoints(endpoints)
+            try:
+                good = await self._demonstrate(target) if self.demo else True
+                self._show_addresses(endpoints)
+                if self.once:
+                    return 0 if good else 1
+                for service in platform.services:
+                    service.show = self._show_line
+                await asyncio.Event().wait()  # until cancelled
+                return 0
+            finally:
+                self.home.endpoints_file.unlink(missing_ok=True)
+                self._say("stopping the services")
+
+    async def _demonstrate(self, target: Target) -> bool:
+        samples = make_samples(self.home.folder / "samples")
+        samples += [foreign_sample(file) for file in self.files]
+        scratch = self.home.folder / "demo"
+        scratch.mkdir(exist_ok=True)
+        outcomes = await demonstrate(target, samples, scratch, self.words, _Display(self.console))
+        self.console.print(_table(outcomes))
+        problems = [f"{outcome.name}: {problem}" for outcome in outcomes for problem in outcome.problems]
+        for problem in problems:
+            self.console.print(Text(f"  ✗ {clean(problem)}", style="red"))
+        if not problems:
+            self.console.print(Text("  ✓ everything came back as it went in", style="green"))
+        return not problems
+
+    def _endpoints(self, platform: Platform) -> Endpoints:
+        return {
+            "core_api": self.home.url("core-api"),
+            "dms_ingest": self.home.url("dms-ingest"),
+            "dms_worker": self.home.url("dms-worker"),
+            "alerter": self.home.url("alerter"),
+            "operator_token": platform.operator_token,
+            "registry_dsn": self.home.secret("registry-dsn"),
+            "demo": Demo(tenant=_DEMO_TENANT, email=_DEMO_EMAIL, password=self.home.secret("demo-password")),
+        }
+
+    def _show_addresses(self, endpoints: Endpoints) -> None:
+        self.console.print()
+        for service in ("core-api", "dms-ingest", "dms-worker", "alerter"):
+            self.console.print(f"  {service:<10}  {self.home.url(service)}/docs")
+        demo = endpoints["demo"]
+        self.console.print(
+            f"  demo user   {demo['email']} of tenant {demo['tenant']}; secrets: {self.home.endpoints_file}"
+        )
+        if not self.once:
+            self.console.print("  up until Ctrl-C; in another terminal, for example: .venv/bin/nexarch documents list")
+
+    def _say(self, text: str) -> None:
+        self.console.print(Text(f"· {text}", style="dim"))
+
+    def _show_line(self, service: str, line: str) -> None:
+        self.console.print(Text(f"{service:<10} │ ", style="cyan") + Text(clean(line)))
+
+
+def _target(endpoints: Endpoints) -> Target:
+    return Target(
+        source="nexarch up",
+        core_url=endpoints["core_api"],
+        ingest_url=endpoints["dms_ingest"],
+        worker_url=endpoints["dms_worker"],
+        operator_token=endpoints["operator_token"],
+        tenant=endpoints["demo"]["tenant"],
+        email=endpoints["demo"]["email"],
+        password=endpoints["demo"]["password"],
+    )
+
+
+class _Display:
+    """The demonstration on the terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def step(self, document: str, what: str) -> None:
+        """A line for each new state."""
+        self._console.print(Text(f"  {clean(document)}  ", style="bold") + Text(clean(what)))
+
+    @contextmanager
+    def transfer(self, document: str, size: int) -> Iterator[Callable[[int], None]]:
+        """A bar that vanishes when the transfer is done."""
+        columns = (TextColumn("  {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=self._console, transient=True) as progress:
+            task = progress.add_task(clean(document), total=max(size, 1))
+            yield lambda done: progress.update(task, completed=done)
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table(title="What happened", title_justify="left", title_style="bold")
+    for column in ("document", "size", "uploaded in", "processed after", "state", "found by", "SHA-256"):
+        table.add_column(column, justify="right" if column in {"size", "uploaded in", "processed after"} else "left")
+    for outcome in outcomes:
+        same = not any(problem.startswith("SHA-256") for problem in outcome.problems)
+        table.add_row(
+            Text(clean(outcome.name)),
+            size(outcome.size),
+            f"{outcome.upload_s * 1000:.0f} ms",
+            f"{outcome.processed_s * 1000:.0f} ms",
+            state(outcome.state),
+            Text(clean(", ".join(outcome.found_by))),
+            Text("the same", style="green") if same else Text("differs", style="red"),
+        )
+    return table

@@ -1,0 +1,61 @@
+"""Looking at jobs: one, or a page of them."""
+
+import json
+from uuid import UUID
+
+import asyncpg
+
+from nexarch.db import Connection
+from nexarch.errors import NotFound
+from nexarch.jobs.rows import Job, Queue, Status
+
+
+class JobNotFound(NotFound):
+    """There is no job with this id in this queue."""
+
+    code = "job-not-found"
+    title = "There is no such job"
+
+
+async def get_job(conn: Connection, job_id: UUID, *, queue: Queue = Queue.DOCUMENTS) -> Job:
+    """One job, whatever its state; JobNotFound."""
+    # As text, so that it works with and without the jsonb codec of `nexarch.db`.
+    sql = queue.sql("""
+        SELECT id, job_type, payload::text AS payload, idempotency_key, status, priority, attempts, max_attempts,
+            available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress, traceparent,
+            created_at, updated_at, finished_at
+        FROM {jobs}
+        WHERE id = $1
+    """)
+    row = await conn.fetchrow(sql, job_id)
+    if row is None:
+        raise JobNotFound("There is no such job.")
+    return _job(row)
+
+
+async def list_jobs(
+    conn: Connection,
+    *,
+    status: Status | None = None,
+    before: UUID | None = None,
+    limit: int,
+    queue: Queue = Queue.DOCUMENTS,
+) -> list[Job]:
+    """The newest `limit` jobs, of one status or of all, that were made before the job `before`."""
+    sql = queue.sql("""
+        SELECT id, job_type, payload::text AS payload, idempotency_key, status, priority, attempts, max_attempts,
+            available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress, traceparent,
+            created_at, updated_at, finished_at
+        FROM {jobs}
+        WHERE ($1::text IS NULL OR status = $1) AND ($2::uuid IS NULL OR id < $2)
+        ORDER BY id DESC
+        LIMIT $3
+    """)
+    return [_job(row) for row in await conn.fetch(sql, status, before, limit)]
+
+
+def _job(row: asyncpg.Record) -> Job:
+    values = dict(row)
+    values["payload"] = json.loads(values["payload"])
+    values["last_error"] = json.loads(values["last_error"]) if values["last_error"] else None
+    return Job(**values)

@@ -1,0 +1,1 @@
+"""The whole platform under one folder, for a developer's machine and for tests: `nexarch up`."""

@@ -1,0 +1,117 @@
+"""The folder that `nexarch up` works in: what lies where, which port is whose, and secrets made once."""
+
+import base64
+import json
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+SERVICES = ("core-api", "dms-ingest", "dms-worker", "alerter")
+_POSTGRES_OFFSET = len(SERVICES)
+
+
+class PortTaken(Exception):
+    """Another process listens on a port that we need."""
+
+
+class Demo(TypedDict):
+    """The tenant and the user of the demonstration."""
+
+    tenant: str
+    email: str
+    password: str
+
+
+class Endpoints(TypedDict):
+    """What `endpoints.json` holds."""
+
+    core_api: str
+    dms_ingest: str
+    dms_worker: str
+    alerter: str
+    operator_token: str
+    registry_dsn: str
+    demo: Demo
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """`folder` and the first of five ports: the four services in the order of `SERVICES`, then Postgres."""
+
+    folder: Path
+    port_base: int
+
+    @property
+    def postgres_port(self) -> int:
+        """Where Postgres listens."""
+        return self.port_base + _POSTGRES_OFFSET
+
+    @property
+    def secrets(self) -> Path:
+        """Keys, passwords and credentials, one a file, readable by the owner only."""
+        return self.folder / "secrets"
+
+    @property
+    def endpoints_file(self) -> Path:
+        """Where everything can be reached, with the operator's token: readable by the owner only."""
+        return self.folder / "endpoints.json"
+
+    def port(self, service: str) -> int:
+        """The port of a service."""
+        return self.port_base + SERVICES.index(service)
+
+    def url(self, service: str) -> str:
+        """The address of a service."""
+        return f"http://127.0.0.1:{self.port(service)}"
+
+    def log(self, service: str) -> Path:
+        """The file that takes a service's log."""
+        return self.folder / "logs" / f"{service}.log"
+
+    def make(self) -> None:
+        """Make the folders; done again, it changes nothing."""
+        for folder in (self.folder, self.folder / "logs", self.folder / "staging", self.folder / "objects"):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.secrets.mkdir(mode=0o700, exist_ok=True)
+
+    def secret(self, name: str, *, key: bool = False) -> str:
+        """The secret of that name, made at first use: a password, or with `key` 32 bytes in base64."""
+        file = self.secrets / name
+        if not file.exists():
+            made = base64.b64encode(secrets.token_bytes(32)).decode() if key else secrets.token_urlsafe(24)
+            self.write_secret(name, made)
+        return file.read_text().strip()
+
+    def write_secret(self, name: str, value: str) -> Path:
+        """Put a secret into its file, whole or not at all."""
+        file = self.secrets / name
+        _write_private(file, value + "\n")
+        return file
+
+    def write_endpoints(self, endpoints: Endpoints, file: Path | None = None) -> None:
+        """Write `endpoints.json`; who waits for the file may use it as soon as it is there."""
+        _write_private(file or self.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
+
+    def refuse_taken_ports(self) -> None:
+        """Raise `PortTaken` before anything is started; Postgres' own port may be ours from an earlier start."""
+        for service in SERVICES:
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("127.0.0.1", self.port(service)))
+                except OSError as error:
+                    raise PortTaken(
+                        f"Port {self.port(service)}, meant for {service}, is taken: stop what listens there, or "
+                        f"choose five free ports in a row with --port-base (now {self.port_base})."
+                    ) from error
+
+
+def _write_private(file: Path, text: str) -> None:
+    temporary = file.with_name(file.name + ".new")
+    temporary.touch(mode=0o600)
+    temporary.chmod(0o600)
+    temporary.write_text(text)
+    os.replace(temporary, file)  # noqa: PTH105 - the atomic one, by its name

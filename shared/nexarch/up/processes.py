@@ -1,0 +1,131 @@
+"""The four services as processes: started with their settings, started again when they die, stopped in order."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import aiohttp
+
+_READY_WITHIN_S = 60.0
+_STOP_WITHIN_S = 30.0
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 10.0
+_SETTLED_S = 30.0  # who lived so long is started again without a pause
+_PR_SET_PDEATHSIG = 1
+
+ShowLine = Callable[[str, str], None]  # service, line
+
+
+class NotReady(Exception):
+    """A service did not become ready in time; the text ends with the last lines of its log."""
+
+
+class ServiceProcess:
+    """One service. Its log goes to a file, and to `show` where that is set."""
+
+    def __init__(self, name: str, module: str, environment: Mapping[str, str], url: str, log: Path) -> None:
+        self.name = name
+        self.url = url
+        self.log = log
+        self.show: ShowLine | None = None
+        self.restarts = 0
+        self._module = module
+        self._environment = dict(environment)
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self) -> None:
+        """Start the service, and again whenever it ends, until `stop`; pauses grow while it keeps dying."""
+        pause_s = _FIRST_PAUSE_S
+        loop = asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            started = loop.time()
+            code = await self._run_once()
+            if self._stopping.is_set():
+                return
+            if loop.time() - started > _SETTLED_S:
+                pause_s = _FIRST_PAUSE_S
+            self.restarts += 1
+            self._write(f"{self.name} ended with {code}; it is started again in {pause_s:.1f} s")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stopping.wait()
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def wait_ready(self, within_s: float = _READY_WITHIN_S) -> None:
+        """Return when /readyz says 200; `NotReady` with the end of the log if it does not in time."""
+        try:
+            async with asyncio.timeout(within_s), aiohttp.ClientSession() as http:
+                while True:
+                    if await _is_ready(http, self.url):
+                        return
+                    await asyncio.sleep(0.05)
+        except TimeoutError as error:
+            tail = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
+            raise NotReady(
+                f"{self.name} was not ready within {within_s:.0f} s. The end of {self.log}:\n{tail}"
+            ) from error
+
+    async def stop(self) -> None:
+        """SIGTERM, then SIGKILL for one that does not end."""
+        self._stopping.set()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
+                await process.wait()
+        except TimeoutError:
+            self._write(f"{self.name} did not stop within {_STOP_WITHIN_S:.0f} s and is killed")
+            process.kill()
+            await process.wait()
+
+    async def _run_once(self) -> int:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", self._module,
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C in the terminal is for us; we stop them in order
+            preexec_fn=_die_with_parent,
+            limit=1 << 20,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        async for raw in self._process.stdout:
+            self._write(raw.decode(errors="replace").rstrip("\n"))
+        return await self._process.wait()
+
+    def _write(self, line: str) -> None:
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        if self.show is not None:
+            self.show(self.name, line)
+
+
+async def _is_ready(http: aiohttp.ClientSession, url: str) -> bool:
+    try:
+        async with http.get(f"{url}/readyz") as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+def _die_with_parent() -> None:
+    """In the child: be terminated if `nexarch up` itself is killed (Linux, prctl(2)), so that no port stays taken."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
