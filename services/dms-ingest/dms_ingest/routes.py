@@ -20,7 +20,8 @@ from dms_ingest.purge import NotInTrash
 from dms_ingest.revisions import RevisionNotFound
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.tags import TagNameTaken, TagNotFound
-from dms_ingest.views import documents, downloads, folders, links, metadata, revisions, search, tags
+from dms_ingest.texts import TextNotThere
+from dms_ingest.views import documents, downloads, folders, links, metadata, revisions, search, tags, texts
 from nexarch.auth import Access
 from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
@@ -63,6 +64,14 @@ DOCUMENTS = [
         Access.EDITOR,
         status=HTTPStatus.NO_CONTENT,
         errors=[DocumentNotFound, VersionChanged],
+    ),
+    Route(
+        "GET",
+        "/v1/documents/{id}/text",
+        texts.get,
+        Access.VIEWER,
+        media="text/plain",
+        errors=[DocumentNotFound, TextNotThere],
     ),
     Route(
         "POST",
