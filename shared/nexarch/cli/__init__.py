@@ -16,6 +16,7 @@ _COMMANDS = {
     "up": "nexarch.cli.up:up",
     "login": "nexarch.cli.login:login",
     "logout": "nexarch.cli.login:logout",
+    "token": "nexarch.cli.token:token",
     "upload": "nexarch.cli.upload:upload",
     "documents": "nexarch.cli.documents:documents",
     "search": "nexarch.cli.search:search",

@@ -107,3 +107,15 @@ async def test_a_service_that_is_away_ends_with_5_in_one_line(nexarch: Command) 
     assert (result.code, result.out) == (5, "")
     assert len(result.err.splitlines()) == 1
     assert url in result.err
+
+
+async def test_the_token_of_a_login_is_printed_for_other_programs(core_api: CoreApi, nexarch: Command) -> None:
+    tenant = await core_api.create_tenant()
+    nobody = await nexarch("token")
+    await nexarch(*arguments(core_api, tenant), "--password-stdin", stdin=tenant.password + "\n")
+
+    result = await nexarch("token")
+
+    assert nobody.code == 4
+    assert result.code == 0, result.err
+    assert result.out.strip() == json.loads(profile(nexarch).read_text())["token"]
