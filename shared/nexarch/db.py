@@ -21,6 +21,9 @@ else:
 
 Row = TypeVar("Row")
 
+# What using a connection may raise when the server, the way to it or the statement is at fault.
+DATABASE_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
 # What the driver raises while Postgres is away, restarting or full: the same call may succeed later.
 AWAY: tuple[type[Exception], ...] = (
     asyncpg.PostgresConnectionError,

@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-import asyncpg
 import structlog
 
 from nexarch import channels
-from nexarch.db import Connection, connect
+from nexarch.db import DATABASE_ERRORS, Connection, connect
 from nexarch.listen import backoff_s
 
 _INTERVAL_S = 0.010
 _ARMED_S = 60.0
 _ANSWER_TIMEOUT_S = 2.0
 _ARM_PAUSE_S = 5.0  # after a failure: a producer must not wait for a dead bus at each of its commits
-_BUS_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -101,7 +99,7 @@ class Doorbell:
         asked_at = time.monotonic()
         try:
             await self._execute("SELECT arm_tenant($1)", tenant)
-        except _BUS_ERRORS as error:
+        except DATABASE_ERRORS as error:
             self.arm_failed += 1
             self._arm_again_at = time.monotonic() + _ARM_PAUSE_S
             _log.warning("arm_failed", tenant=tenant, reason=f"{type(error).__name__}: {error}")
@@ -143,7 +141,7 @@ class Doorbell:
         try:
             sql = "SELECT pg_notify($1, tenant) FROM unnest($2::text[]) AS rung (tenant)"
             await self._execute(sql, channels.JOBS, tenants)
-        except _BUS_ERRORS as error:
+        except DATABASE_ERRORS as error:
             self.failed += len(tenants)
             for tenant in tenants:
                 self._due.setdefault(tenant, now)

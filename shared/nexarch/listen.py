@@ -12,10 +12,9 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import asyncpg
 import structlog
 
-from nexarch.db import Connection, connect
+from nexarch.db import DATABASE_ERRORS, Connection, connect
 
 Wake = Callable[[str | None], None]
 
@@ -63,7 +62,7 @@ class Listener:
             connections = self.connections
             try:
                 await self._listen_once()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except DATABASE_ERRORS as error:
                 failures = 1 if self.connections > connections else failures + 1
                 _log.warning("listener_lost", reason=f"{type(error).__name__}: {error}", failures=failures)
             finally:

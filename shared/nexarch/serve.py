@@ -96,8 +96,8 @@ async def background(app: web.Application, name: str, work: Coroutine[None, None
     task = asyncio.create_task(work, name=name)
 
     def ended(task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            return
+        if task.cancelled() or (task.exception() is None and app[DRAINING].is_set()):
+            return  # told to stop
         log.critical("background task died", task=name, exc_info=task.exception())
         fatal = app.get(FATAL)
         if fatal is not None and not fatal.done():

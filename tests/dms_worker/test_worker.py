@@ -514,14 +514,14 @@ async def test_what_the_worker_does_is_counted(conn: Connection, bell: Doorbell,
             return registry.get_sample_value(name, labels)
 
         async def it_is_settled() -> bool:
-            return value("nexarch_jobs_running", job_type="task") == 0
+            connected = value("nexarch_jobs_listener_connected") == 1
+            return connected and value("nexarch_jobs_running", job_type="task") == 0
 
         await eventually(it_is_settled)
         assert value("nexarch_jobs_claimed_total", job_type="task") == 1
         assert value("nexarch_jobs_finished_total", job_type="task", outcome="succeeded") == 1
         assert value("nexarch_jobs_wait_seconds_count", job_type="task") == 1
         assert value("nexarch_jobs_run_seconds_count", job_type="task") == 1
-        assert value("nexarch_jobs_listener_connected") == 1
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 
-from dms_worker.held import DATABASE_ERRORS, HeldJob
+from dms_worker.held import HeldJob
 from nexarch import jobs
 from nexarch.listen import backoff_s
 
@@ -62,7 +62,7 @@ class Completions:
                         await self._settle(batch, still_held)
                         failures = 0
                         batch = self._finished[tenant][:_MOST_AT_ONCE]
-            except DATABASE_ERRORS as error:
+            except Exception as error:  # noqa: BLE001 - jobs that are done must not be forgotten, whatever happened
                 failures += 1
                 _log.warning(
                     "complete_failed", tenant=tenant, jobs=len(batch), reason=f"{type(error).__name__}: {error}"

@@ -1,6 +1,7 @@
 """The jobs that this process holds, and the heartbeat that keeps them."""
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -10,16 +11,13 @@ from operator import attrgetter
 from typing import Literal
 from uuid import UUID
 
-import asyncpg
 import structlog
 
 from dms_worker.job_types import JobContext, JobType
 from nexarch import jobs
-from nexarch.db import Pool
-from nexarch.errors import NexarchError
+from nexarch.db import DATABASE_ERRORS, Pool
 
-# What a database, the way to it, or core-api's word about it may raise; none of them ends a loop.
-DATABASE_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, NexarchError)
+CancelReason = Literal["deadline", "lost", "stop"]
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -50,20 +48,27 @@ class HeldJob:
     renewed_at: float
     task: asyncio.Task[None] | None = None
     started: bool = False
-    cancelled_for: Literal["lost", "stop"] | None = None
+    deadline_at: float = math.inf  # while the handler runs; by time.monotonic(), like renewed_at
+    cancelled_for: CancelReason | None = None
 
     @property
     def job(self) -> jobs.ClaimedJob:
         """The row as it was claimed."""
         return self.ctx.job
 
-    def cancel(self, reason: Literal["lost", "stop"]) -> None:
+    def cancel(self, reason: CancelReason) -> None:
         """Cancel the handler; the first reason stays."""
         if self.cancelled_for is None:
             self.cancelled_for = reason
             # A task that has not begun would end without a word, its slot never freed: it looks at the reason itself.
             if self.task is not None and self.started:
                 self.task.cancel()
+
+    def forget_cancellation(self) -> None:
+        """The deadline ended the handler, not the task: from here on the task may be cancelled for another reason."""
+        self.cancelled_for = None
+        if self.task is not None:
+            self.task.uncancel()
 
 
 @dataclass(slots=True)
@@ -144,3 +149,22 @@ class Heartbeat:
         for held in self._held:
             if held.renewed_at < oldest:
                 held.cancel("lost")
+
+
+class Deadlines:
+    """Cancels handlers that run longer than their type allows: alive, so the heartbeat does not find them.
+
+    One look at all jobs every quarter of a second; a timer for each would cost a fifth of a short job.
+    """
+
+    def __init__(self, held: HeldJobs) -> None:
+        self._held = held
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await asyncio.sleep(0.25)
+            now = time.monotonic()
+            for held in self._held:
+                if held.deadline_at < now:
+                    held.cancel("deadline")

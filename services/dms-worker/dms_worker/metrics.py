@@ -1,39 +1,53 @@
 """What the worker counts, under names that begin with nexarch_jobs_. No label has a tenant's name as its value."""
 
+from collections.abc import Collection
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from nexarch.listen import Listener
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
+OUTCOMES = ("succeeded", "retried", "dead", "released", "lost")
+
 
 class JobMetrics:
-    """The worker's counters, gauges and histograms in one registry."""
+    """The worker's counters, gauges and histograms in one registry; every series is there from the start.
 
-    def __init__(self, registry: CollectorRegistry, listener: Listener) -> None:
+    `wait` and `run` are histograms by job type: looking a label up for each job would cost more than the rest.
+    """
+
+    def __init__(self, registry: CollectorRegistry, listener: Listener, job_types: Collection[str]) -> None:
         by_type = ("job_type",)
         self.claimed = Counter("nexarch_jobs_claimed", "Attempts begun", by_type, registry=registry)
         self.finished = Counter(
             "nexarch_jobs_finished",
-            "Attempts ended: succeeded, retried, dead, released at a stop, or lost to another worker",
+            "Attempts ended; released: given back at a stop; lost: no longer held when they ended",
             (*by_type, "outcome"),
             registry=registry,
         )
         self.running = Gauge("nexarch_jobs_running", "Jobs held now", by_type, registry=registry)
-        self.wait = Histogram(
+        wait = Histogram(
             "nexarch_jobs_wait_seconds",
             "From the time a job was due until its claim",
             by_type,
             buckets=_SECONDS,
             registry=registry,
         )
-        self.run = Histogram(
+        run = Histogram(
             "nexarch_jobs_run_seconds",
             "From the start of a handler to its end",
             by_type,
             buckets=_SECONDS,
             registry=registry,
         )
+        self.wait = {name: wait.labels(name) for name in job_types}
+        self.run = {name: run.labels(name) for name in job_types}
+        for name in job_types:
+            self.claimed.labels(name)
+            self.running.labels(name)
+            for outcome in OUTCOMES:
+                self.finished.labels(name, outcome)
         self.found = Counter(
             "nexarch_jobs_found",
             "Jobs claimed, by what led to them: a ring, a timer or the sweep",

@@ -53,6 +53,11 @@ async def storage(app: web.Application) -> AsyncIterator[None]:
 async def worker(app: web.Application) -> AsyncIterator[None]:
     """The worker itself. It claims nothing more as soon as the service drains, while the listener still answers."""
     settings = app[SETTINGS]
+
+    def tenant_changed(slug: str | None) -> None:
+        app[TENANTS].forget(slug)
+        work.look_at(slug)
+
     work = Worker(
         job_types(settings, app[CORE], app[STORAGE], app[TENANTS]),
         bus_dsn=settings.bus_dsn.get_secret_value(),
@@ -66,7 +71,7 @@ async def worker(app: web.Application) -> AsyncIterator[None]:
             grace_s=settings.grace_period_s,
         ),
         also_wakes={
-            channels.TENANTS: app[TENANTS].forget,
+            channels.TENANTS: tenant_changed,
             channels.KEYS: lambda _payload: app[USER_TOKENS].forget(),
         },
     )

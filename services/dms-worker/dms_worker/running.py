@@ -1,6 +1,7 @@
 """Runs one job: the handler, its deadline, and the end of the attempt in the row."""
 
 import asyncio
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -9,10 +10,12 @@ from dataclasses import dataclass
 import structlog
 
 from dms_worker.completions import Completions
-from dms_worker.held import DATABASE_ERRORS, HeldJob
+from dms_worker.held import HeldJob
 from dms_worker.job_types import DeadJob, PermanentError
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, tracing
+from nexarch.db import DATABASE_ERRORS
+from nexarch.errors import NexarchError
 from nexarch.listen import backoff_s
 
 _TIMEOUT_S = 10.0
@@ -56,31 +59,31 @@ class Runner:
             await self._cancelled(held)
 
     async def _handle(self, held: HeldJob) -> "_Failure | None":
-        """Run the handler under its deadline; CancelledError only if the worker wants the job to end."""
-        deadline = asyncio.timeout(held.job_type.deadline_s)
-        started = time.perf_counter()
+        """Run the handler under its deadline; CancelledError only if the job is to end without a word in its row."""
+        started = time.monotonic()
+        held.deadline_at = started + held.job_type.deadline_s
         try:
-            async with deadline:
-                await held.job_type.handler(held.ctx)
+            await held.job_type.handler(held.ctx)
         except PermanentError as failure:
             return _Failure(jobs.JobError(failure.code, failure.detail), permanent=True)
         except asyncio.CancelledError:
+            if held.cancelled_for == "deadline":
+                held.forget_cancellation()
+                detail = f"The job ran longer than {held.job_type.deadline_s:g} s."
+                return _Failure(jobs.JobError("deadline-exceeded", detail))
             if held.cancelled_for is not None:
                 raise
             return _Failure(jobs.JobError("cancelled", "The handler was cancelled from within."))
         except Exception as failure:  # noqa: BLE001 - a handler may raise anything; it is stored in the row
-            if deadline.expired():
-                detail = f"The job ran longer than {held.job_type.deadline_s:g} s."
-                return _Failure(jobs.JobError("deadline-exceeded", detail))
-            text = "".join(traceback.format_exception(failure))
-            return _Failure(jobs.JobError("handler-error", f"{type(failure).__name__}: {failure}", text))
+            return _Failure(_describe(failure))
         finally:
-            self._metrics.run.labels(held.job.job_type).observe(time.perf_counter() - started)
+            held.deadline_at = math.inf
+            self._metrics.run[held.job.job_type].observe(time.monotonic() - started)
         return None
 
     async def _cancelled(self, held: HeldJob) -> None:
         _log.warning("job_cancelled", reason=held.cancelled_for)
-        if held.cancelled_for == "lost":
+        if held.cancelled_for != "stop":
             await self._end(held, "lost")
 
     async def _end(self, held: HeldJob, outcome: str) -> None:
@@ -100,8 +103,8 @@ class Runner:
                 failures += 1
                 _log.warning("fail_not_written", reason=f"{type(problem).__name__}: {problem}")
                 await asyncio.sleep(backoff_s(failures, 0.05, 5.0))
-            except Exception:  # noqa: BLE001 - a hook may raise anything; the job goes stale and is tried again
-                # The hook is at fault. Nobody renews the lock from now on, so it goes stale and all is tried again.
+            except _HookFailed:
+                # Nobody renews the lock from now on, so it goes stale, and all of it is tried again.
                 _log.exception("on_dead_failed")
                 break
         outcome = {None: "lost", jobs.Status.DEAD_LETTER: "dead"}.get(status, "retried")
@@ -113,8 +116,23 @@ class Runner:
         async with held.ctx.pool.acquire() as conn, conn.transaction():
             status = await jobs.fail(conn, held.job, failure.error, delay_s=delay_s, permanent=failure.permanent)
             if status is jobs.Status.DEAD_LETTER and held.job_type.on_dead is not None:
-                await held.job_type.on_dead(DeadJob(held.ctx.tenant, held.job, conn), failure.error)
+                try:
+                    await held.job_type.on_dead(DeadJob(held.ctx.tenant, held.job, conn), failure.error)
+                except Exception as error:
+                    raise _HookFailed from error
         return status
+
+
+class _HookFailed(Exception):
+    """`on_dead` raised, whatever it was: the transaction is rolled back."""
+
+
+def _describe(failure: Exception) -> jobs.JobError:
+    """What a handler raised, for the row: our own errors by their code, others by their type."""
+    text = "".join(traceback.format_exception(failure))
+    if isinstance(failure, NexarchError):
+        return jobs.JobError(failure.code, failure.detail, text)
+    return jobs.JobError("handler-error", f"{type(failure).__name__}: {failure}", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,15 +24,16 @@ from prometheus_client import CollectorRegistry
 
 from dms_worker.completions import Completions
 from dms_worker.due import DueTenants, Reason, Turn
-from dms_worker.held import DATABASE_ERRORS, Heartbeat, HeldJob, HeldJobs, Visit
-from dms_worker.job_types import DeadJob, JobContext, JobType
+from dms_worker.held import Deadlines, Heartbeat, HeldJob, HeldJobs, Visit
+from dms_worker.job_types import JobContext, JobType
+from dms_worker.lost import reclaim_lost
 from dms_worker.metrics import JobMetrics
 from dms_worker.running import Runner
 from dms_worker.slots import Slots
 from dms_worker.sweep import Directory, Sweep
 from nexarch import channels, jobs
-from nexarch.db import Connection, Pool
-from nexarch.errors import Forbidden, NotFound
+from nexarch.db import DATABASE_ERRORS, Connection, Pool
+from nexarch.errors import Forbidden, NexarchError, NotFound
 from nexarch.listen import Listener, Wake, backoff_s
 
 PoolFor = Callable[[str], AbstractAsyncContextManager[Pool]]
@@ -86,10 +87,11 @@ class Worker:
         self._slots = Slots(self._options.concurrency, by_type, on_free=self._slots_freed)
         self._held = HeldJobs()
         self._heartbeat = Heartbeat(self._held, self._options.stale_after_s)
+        self._deadlines = Deadlines(self._held)
         self._sweep = Sweep(directory, self._due, self._options.sweep_interval_s)
         wakes = {channels.JOBS: self._rung} | dict(also_wakes or {})
         self.listener = Listener(bus_dsn, wakes, application_name="nexarch-worker-bus")
-        self._metrics = JobMetrics(registry, self.listener)
+        self._metrics = JobMetrics(registry, self.listener, self._job_types)
         self._completions = Completions(self._completed)
         self._runner = Runner(self._completions, self._metrics, self._settled)
         self._failures: Counter[str] = Counter()  # failed turns in a row, by tenant
@@ -117,9 +119,8 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 turns = [group.create_task(self._take_turns()) for _ in range(self._options.turns_at_once)]
-                background = [
-                    group.create_task(part) for part in (self.listener.run(), self._sweep.run(), self._heartbeat.run())
-                ]
+                parts = (self.listener, self._sweep, self._heartbeat, self._deadlines)
+                background = [group.create_task(part.run()) for part in parts]
                 await self._stop.wait()
                 self._due.close()
                 await asyncio.wait(turns)
@@ -137,6 +138,13 @@ class Worker:
         self._stop.set()
         self._due.close()
         await self._stopped.wait()
+
+    def look_at(self, tenant: str | None) -> None:
+        """Look at a tenant that changed, or at all: one that was resumed may have jobs that waited."""
+        if tenant is None:
+            self._sweep.look_everywhere()
+        else:
+            self._due.mark(tenant, Reason.SWEEP)
 
     def _rung(self, tenant: str | None) -> None:
         if tenant is None:
@@ -156,7 +164,7 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - one tenant's trouble, even a fault of ours, is not the others'
                 self._failures[turn.tenant] += 1
                 self._metrics.failed_turns.inc()
-                unexpected = None if isinstance(error, DATABASE_ERRORS) else error
+                unexpected = None if isinstance(error, (*DATABASE_ERRORS, NexarchError)) else error
                 reason = f"{type(error).__name__}: {error}"
                 _log.warning("turn_failed", tenant=turn.tenant, reason=reason, exc_info=unexpected)
                 self._due.mark_later(turn.tenant, backoff_s(self._failures[turn.tenant], 0.5, 60.0), Reason.TIMER)
@@ -212,7 +220,7 @@ class Worker:
             visit.users += 1
             self._held.add(held)
             held.task = asyncio.create_task(self._runner.run(held))
-            self._metrics.wait.labels(job.job_type).observe(max(0.0, job.waited_s))
+            self._metrics.wait[job.job_type].observe(max(0.0, job.waited_s))
         for name, number in Counter(job.job_type for job in claimed).items():
             self._metrics.claimed.labels(name).inc(number)
             self._metrics.running.labels(name).inc(number)
@@ -225,32 +233,15 @@ class Worker:
         outlook = await jobs.next_due(conn, names, stale_after_s)
         times = [seconds for seconds in (outlook.due_in_s, outlook.stale_in_s) if seconds is not None]
         if outlook.stale_in_s == 0:
-            if await self._reclaim(tenant, conn, names):
+            reclaimed = await reclaim_lost(conn, tenant, [self._job_types[name] for name in names], stale_after_s)
+            self._metrics.reclaimed.inc(reclaimed)
+            if reclaimed:
                 self._due.mark(tenant, Reason.TIMER)
             # Else a hook failed, or another worker was first.
             times = [stale_after_s / 3 if seconds == 0 else seconds for seconds in times]
         if times:
             # What is due now and was not claimed is in another worker's claim, which ends in a moment.
             self._due.mark_later(tenant, max(0.05, min(times)), Reason.TIMER)
-
-    async def _reclaim(self, tenant: str, conn: Connection, names: Sequence[str]) -> int:
-        stale_after_s = self._options.stale_after_s
-        reclaimed = await jobs.reclaim(conn, names, stale_after_s)
-        for job in await jobs.lost_jobs(conn, names, stale_after_s):
-            on_dead = self._job_types[job.job_type].on_dead
-            try:
-                async with conn.transaction():
-                    buried = await jobs.bury_lost(conn, job, stale_after_s)
-                    if buried and on_dead is not None:
-                        await on_dead(DeadJob(tenant, job, conn), jobs.WORKER_LOST)
-            except Exception:  # noqa: BLE001 - a hook may raise anything; the job goes stale and is tried again
-                _log.exception("on_dead_failed", tenant=tenant, job_id=job.id)
-            else:
-                reclaimed += buried
-        self._metrics.reclaimed.inc(reclaimed)
-        if reclaimed:
-            _log.warning("jobs_reclaimed", tenant=tenant, jobs=reclaimed)
-        return reclaimed
 
     def _completed(self, batch: Sequence[HeldJob], still_held: set[UUID]) -> None:
         for held in batch:
