@@ -163,6 +163,8 @@ async def test_many_jobs_come_back_in_the_order_given(conn: Connection) -> None:
 
 
 async def test_two_workers_never_claim_the_same_job(two_conns: tuple[Connection, Connection]) -> None:
+    for conn in two_conns:
+        await claim(conn)  # each session prepares its statement, so that both start together
     await jobs.enqueue_many(two_conns[0], [NewJob("task", {}) for _ in range(300)])
 
     async def claim_all(conn: Connection, worker: str) -> list[UUID]:
