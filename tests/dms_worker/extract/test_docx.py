@@ -117,12 +117,12 @@ def test_a_text_longer_than_the_limit_is_cut() -> None:
 
 
 def test_a_zip_bomb_is_left_as_soon_as_it_exceeds_the_limit() -> None:
-    bomb = package(body("<w:p/>" * 5_000_000))
+    bomb = package(body("<w:p/>" * 500_000))
 
     with pytest.raises(UnpacksTooLarge):
-        text_of(bomb, Limits(unpacked_bytes=16 * MIB))
+        text_of(bomb, Limits(unpacked_bytes=MIB))
 
-    assert len(bomb) < MIB
+    assert len(bomb) < MIB // 10
 
 
 def test_a_package_of_very_many_members_is_refused() -> None:
