@@ -79,6 +79,7 @@ PRESENT = [
     insert("metadata_options", OPTION, value="'red'"),
     insert("document_metadata_values", VALUE, document_id=OTHER_LETTER),
     insert("document_texts", PART, part="0"),
+    insert("upload_sessions", SESSION, idempotency_key="'once'"),
 ]  # fmt: skip
 
 VALID = [
@@ -231,6 +232,9 @@ REFUSED = [
      insert("upload_sessions", COMPLETE, completed_document_id="NULL", completed_revision_id="NULL")),
     ("upload_sessions_complete_has_revision", insert("upload_sessions", COMPLETE, state="'open'")),
     ("upload_sessions_one_target", insert("upload_sessions", SESSION, document_id=LETTER, folder_id=TOP)),
+    ("upload_sessions_idempotency_key_key", insert("upload_sessions", SESSION, idempotency_key="'once'")),
+    *(("upload_sessions_idempotency_key_form", insert("upload_sessions", SESSION, idempotency_key=key))
+      for key in ["''", "repeat('x', 256)"]),
     ("upload_sessions_expire_after_creation", insert("upload_sessions", SESSION, expires_at="now()")),
     # usage and texts
     ("usage_outbox_metric_form", insert("usage_outbox", USAGE, metric="'Bytes stored'")),

@@ -31,6 +31,8 @@ def create_app(settings: Settings) -> web.Application:
             resources.bus,
             resources.storage,
             resources.staging,
+            resources.usage,
+            resources.uploads,
         ]
     )
     return app

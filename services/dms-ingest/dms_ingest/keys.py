@@ -2,8 +2,11 @@
 
 from aiohttp import web
 
+from dms_ingest.completing import Completer
+from dms_ingest.receiving import Receiver
 from dms_ingest.settings import Settings
 from dms_ingest.staging import Staging
+from dms_ingest.usage_delivery import UsageDelivery
 from nexarch.doorbell import Doorbell
 from nexarch.storage import Storage
 from nexarch.tenancy import TenantPools
@@ -15,3 +18,6 @@ DOORBELL: web.AppKey[Doorbell] = web.AppKey("doorbell", Doorbell)
 STORAGE: web.AppKey[Storage] = web.AppKey("storage", Storage)
 STAGING: web.AppKey[Staging] = web.AppKey("staging", Staging)
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens", UserTokens)
+USAGE: web.AppKey[UsageDelivery] = web.AppKey("usage", UsageDelivery)
+RECEIVER: web.AppKey[Receiver] = web.AppKey("receiver", Receiver)
+COMPLETER: web.AppKey[Completer] = web.AppKey("completer", Completer)

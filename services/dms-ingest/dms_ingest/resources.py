@@ -6,12 +6,27 @@ from pathlib import Path
 
 from aiohttp import web
 
-from dms_ingest.keys import DOORBELL, SETTINGS, STAGING, STORAGE, TENANTS, USER_TOKENS
+from dms_ingest.completing import Completer
+from dms_ingest.ending import Sweep
+from dms_ingest.keys import (
+    COMPLETER,
+    DOORBELL,
+    RECEIVER,
+    SETTINGS,
+    STAGING,
+    STORAGE,
+    TENANTS,
+    USAGE,
+    USER_TOKENS,
+)
+from dms_ingest.metrics import UploadMetrics
+from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
+from dms_ingest.usage_delivery import UsageDelivery
 from nexarch import channels
 from nexarch.doorbell import Doorbell
 from nexarch.errors import Unavailable
-from nexarch.http import CHECKS
+from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener
 from nexarch.module import CORE
 from nexarch.serve import background
@@ -72,6 +87,40 @@ async def staging(app: web.Application) -> AsyncIterator[None]:
     app[STAGING] = Staging(folder)
     app[CHECKS]["staging"] = lambda: run_in_thread(_write_something, folder)
     yield
+
+
+async def usage(app: web.Application) -> AsyncIterator[None]:
+    """The delivery of the tenants' usage to core-api."""
+    delivery = UsageDelivery(app[CORE], app[TENANTS])
+    app[USAGE] = delivery
+    async with background(app, "usage", delivery.run()):
+        yield
+
+
+async def uploads(app: web.Application) -> AsyncIterator[None]:
+    """What receives, completes and clears up uploads."""
+    settings, metrics = app[SETTINGS], UploadMetrics(app[METRICS])
+    app[RECEIVER] = Receiver(
+        app[TENANTS],
+        app[STAGING],
+        lifetime_s=settings.upload_lifetime_s,
+        idle_s=settings.upload_idle_s,
+        count=metrics.received_bytes.inc,
+    )
+
+    def committed(tenant: str) -> None:
+        app[DOORBELL].ring(tenant)
+        app[USAGE].wake(tenant)
+        metrics.completed.inc()
+
+    completer = Completer(
+        app[CORE], app[TENANTS], app[STAGING], app[STORAGE], app[DOORBELL], app[RECEIVER], committed=committed
+    )
+    app[COMPLETER] = completer
+    sweep = Sweep(app[CORE], app[TENANTS], app[STAGING])
+    async with background(app, "sweep uploads", sweep.run()):
+        yield
+    await completer.close()
 
 
 def _write_something(folder: Path) -> None:

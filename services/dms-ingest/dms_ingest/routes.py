@@ -3,10 +3,12 @@
 from http import HTTPStatus
 
 from dms_ingest.byte_ranges import RangeNotSatisfiable
+from dms_ingest.completing import DigestMismatch, UploadIncomplete
 from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
 from dms_ingest.links import LinkRefused
+from dms_ingest.media_types import ContentMismatch, TypeNotAllowed
 from dms_ingest.metadata import (
     FieldNameTaken,
     FieldNotFound,
@@ -17,20 +19,87 @@ from dms_ingest.metadata import (
 from dms_ingest.names import NameRefused
 from dms_ingest.processing import NotFailed
 from dms_ingest.purge import NotInTrash
+from dms_ingest.receiving import BeyondEnd, LineSilent, OffsetBeyondEnd, StagingFull, UploadCompleting
 from dms_ingest.revisions import RevisionNotFound
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.texts import TextNotThere
-from dms_ingest.views import documents, downloads, folders, links, metadata, revisions, search, tags, texts
+from dms_ingest.upload_sessions import IdempotencyKeyReused, UploadClosed, UploadNotFound
+from dms_ingest.views import documents, downloads, folders, links, metadata, revisions, search, tags, texts, uploads
 from nexarch.auth import Access
 from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
+from nexarch.errors import InsufficientStorage, UnsupportedType
 from nexarch.pages import BadCursor
 from nexarch.routing import Route
 
 _BYTES = "application/octet-stream"
 _DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, KeyMissing, ObjectDamaged, SealBroken]
 _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
+
+UPLOADS = [
+    Route(
+        "POST",
+        "/v1/uploads",
+        uploads.create,
+        Access.EDITOR,
+        answer=uploads.Upload,
+        status=HTTPStatus.CREATED,
+        errors=[
+            TypeNotAllowed,
+            uploads.FileTooLarge,
+            NameRefused,
+            FolderNotFound,
+            DocumentNotFound,
+            IdempotencyKeyReused,
+            uploads.BadIdempotencyKey,
+        ],
+    ),
+    Route("GET", "/v1/uploads/{id}", uploads.get, Access.EDITOR, answer=uploads.Upload, errors=[UploadNotFound]),
+    Route(
+        "PUT",
+        "/v1/uploads/{id}/content",
+        uploads.put_content,
+        Access.EDITOR,
+        answer=uploads.Upload,
+        takes=_BYTES,
+        errors=[
+            UploadNotFound,
+            UploadClosed,
+            UploadCompleting,
+            OffsetBeyondEnd,
+            BeyondEnd,
+            LineSilent,
+            UnsupportedType,
+            StagingFull,
+        ],
+    ),
+    Route(
+        "POST",
+        "/v1/uploads/{id}/complete",
+        uploads.complete,
+        Access.EDITOR,
+        answer=documents.DocumentAnswer,
+        errors=[
+            UploadNotFound,
+            UploadIncomplete,
+            DigestMismatch,
+            ContentMismatch,
+            UploadCompleting,
+            DocumentNotFound,
+            FolderNotFound,
+            InsufficientStorage,
+        ],
+    ),
+    Route(
+        "DELETE",
+        "/v1/uploads/{id}",
+        uploads.delete,
+        Access.EDITOR,
+        status=HTTPStatus.NO_CONTENT,
+        errors=[UploadNotFound, UploadClosed, UploadCompleting],
+    ),
+]
 
 DOCUMENTS = [
     Route(
@@ -244,4 +313,4 @@ METADATA = [
     ),
 ]
 
-ROUTES: list[Route] = [*DOCUMENTS, *DOWNLOADS, *SEARCH, *FOLDERS, *TAGS, *METADATA]
+ROUTES: list[Route] = [*UPLOADS, *DOCUMENTS, *DOWNLOADS, *SEARCH, *FOLDERS, *TAGS, *METADATA]

@@ -49,6 +49,10 @@ class StagedFile:
             filled += count
         return filled
 
+    def sync(self) -> None:
+        """Return when the bytes written so far would survive a power cut."""
+        os.fdatasync(self._descriptor)
+
     def size(self) -> int:
         """Bytes from the start to the last one written, holes included."""
         return os.fstat(self._descriptor).st_size

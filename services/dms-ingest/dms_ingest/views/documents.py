@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dms_ingest import documents, processing, purge
 from dms_ingest.documents import Document, Filter
-from dms_ingest.keys import DOORBELL, STORAGE
+from dms_ingest.keys import DOORBELL, STORAGE, USAGE
 from dms_ingest.views.caller import caller, tenant_connection
 from dms_ingest.views.lists import id_cursor, page_of
 from dms_ingest.views.revisions import ProcessingError, processing_error
@@ -141,6 +141,7 @@ async def remove(request: web.Request) -> web.Response:
     """
     async with tenant_connection(request) as conn, conn.transaction():
         objects = await purge.purge_document(conn, id_in_path(request))
+    request.app[USAGE].wake(caller(request).tenant)
     await purge.delete_objects(request.app[STORAGE], caller(request).tenant, objects)
     return web.Response(status=HTTPStatus.NO_CONTENT)
 

@@ -1,0 +1,1 @@
+ALTER TABLE upload_sessions DROP COLUMN idempotency_key;

@@ -1,0 +1,271 @@
+"""Completing an upload: one pass over the staged bytes, then one transaction.
+
+The pass hashes what it seals, in two threads, with a bounded number of bytes in memory. The object comes first and
+the rows after it, so a crash at any point leaves everything or nothing that anybody can see: at worst an object
+without a row, which the check of the store removes later.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from dms_ingest.buffers import Buffers
+from dms_ingest.documents import create_document
+from dms_ingest.media_types import HEAD_LENGTH, settle_type
+from dms_ingest.receiving import Receiver, UploadCompleting
+from dms_ingest.revisions import NewRevision, add_revision
+from dms_ingest.staging import Busy, StagedFile, Staging
+from dms_ingest.upload_sessions import Session, close_session, forget_received, get_session
+from nexarch.auth import User
+from nexarch.core_client import CoreClient
+from nexarch.crypto.envelope import new_dek, wrap_dek
+from nexarch.crypto.layout import object_aad
+from nexarch.crypto.segments import Sealer
+from nexarch.db import Connection, fetch_one
+from nexarch.doorbell import Doorbell
+from nexarch.errors import Conflict, Invalid, Json, NexarchError
+from nexarch.objects import seal_stream
+from nexarch.storage import Storage, revision_key
+from nexarch.tenancy import TenantPools
+from nexarch.threads import run_in_thread
+
+log = structlog.get_logger(__name__)
+
+MOST_RANGES = 1000  # of the missing ranges an answer names the first so many
+
+_AT_ONCE = 4  # passes; more would only wait for the same processors and hold more memory
+_LOCK_TIMEOUT_S = 10.0
+_LOCK_AGAIN_S = 0.02
+
+
+class UploadIncomplete(Conflict):
+    """Some bytes have not come; `missing` holds their ranges (`end` is the byte after the last)."""
+
+    code = "upload-incomplete"
+    title = "Some bytes have not come"
+
+
+class DigestMismatch(Invalid):
+    """The staged bytes have another SHA-256 than the one announced; send them again, or end the upload."""
+
+    code = "digest-mismatch"
+    title = "The file has another digest"
+
+
+class _ClosedMeanwhile(Exception):
+    """Another process completed or ended the session first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ids:
+    document_id: UUID
+    revision_id: UUID
+
+
+class Completer:
+    """Completes uploads, each once however many ask; after the commit `committed` is told the tenant."""
+
+    def __init__(
+        self,
+        core: CoreClient,
+        tenants: TenantPools,
+        staging: Staging,
+        storage: Storage,
+        doorbell: Doorbell,
+        receiver: Receiver,
+        *,
+        committed: Callable[[str], None],
+    ) -> None:
+        self._core = core
+        self._tenants = tenants
+        self._staging = staging
+        self._storage = storage
+        self._doorbell = doorbell
+        self._receiver = receiver
+        self._committed = committed
+        self._buffers = Buffers()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._running: dict[UUID, asyncio.Task[UUID]] = {}
+
+    async def complete(self, user: User, session_id: UUID) -> UUID:
+        """Make the upload a document, or its document's next revision, and return the document's id.
+
+        Who asks again, at the same time or later, gets the same document. Raises UploadNotFound, UploadIncomplete,
+        DigestMismatch, ContentMismatch, DocumentNotFound and FolderNotFound (the target is gone), UploadCompleting,
+        InsufficientStorage, CoreApiAway.
+        """
+        async with self._tenants.acquire(user.tenant) as conn:
+            session = await get_session(conn, user.id, session_id)
+        if session.completed_document_id is not None:
+            return session.completed_document_id
+        _refuse_holes(session)
+        if session.id not in self._running:
+            task = asyncio.create_task(self._complete(user, session.id), name=f"complete {session.id}")
+            self._running[session.id] = task
+            task.add_done_callback(lambda _task: self._running.pop(session.id, None))
+        # Shielded: the first who asked may go away while others wait for the same pass.
+        return await asyncio.shield(self._running[session.id])
+
+    def is_completing(self, session_id: UUID) -> bool:
+        """Whether a pass over the session's bytes is running in this process."""
+        return session_id in self._running
+
+    async def close(self) -> None:
+        """Stop what is running; nothing of it is left but perhaps an object without a row."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _complete(self, user: User, session_id: UUID) -> UUID:
+        self._receiver.cut(session_id)
+        file = await self._alone(user.tenant, session_id)
+        try:
+            async with self._slots:
+                document_id = await self._store(user, session_id, file)
+        finally:
+            await run_in_thread(file.close)
+        try:
+            await run_in_thread(self._staging.remove, user.tenant, session_id)
+        except OSError as error:  # the sweep of the staging folder removes it later
+            log.warning("staged file not removed", session=str(session_id), error=str(error))
+        return document_id
+
+    async def _alone(self, tenant: str, session_id: UUID) -> StagedFile:
+        """The staged file with nobody writing; who writes in this process was cut off, so it takes a moment only."""
+        try:
+            async with asyncio.timeout(_LOCK_TIMEOUT_S):
+                while True:
+                    try:
+                        return await run_in_thread(self._staging.open_alone, tenant, session_id)
+                    except Busy:
+                        await asyncio.sleep(_LOCK_AGAIN_S)
+        except TimeoutError as error:
+            raise UploadCompleting("Another process works on this upload.", retry_after_s=2) from error
+
+    async def _store(self, user: User, session_id: UUID, file: StagedFile) -> UUID:
+        session, ids = await self._final(user, session_id, file)
+        if session.completed_document_id is not None:
+            return session.completed_document_id
+        head = bytearray(HEAD_LENGTH)
+        length = await run_in_thread(file.read_into, memoryview(head), 0)
+        mime_type = settle_type(session.mime_type, bytes(head[:length]))
+        key = revision_key(ids.document_id, ids.revision_id)
+        revision = await self._seal(user, session, file, ids, mime_type, key)
+        await self._doorbell.arm(user.tenant)
+        try:
+            async with self._tenants.acquire(user.tenant) as conn, conn.transaction():
+                await _commit(conn, session, revision)
+        # Only what is certainly rolled back is taken out of the store again: where the connection broke, the commit
+        # may have arrived.
+        except _ClosedMeanwhile:
+            await self._storage.delete(user.tenant, key)
+            async with self._tenants.acquire(user.tenant) as conn:
+                winner = await get_session(conn, user.id, session_id)
+            if winner.completed_document_id is None:
+                raise UploadCompleting("The upload is open again; complete it again.") from None
+            return winner.completed_document_id
+        except NexarchError:
+            await self._storage.delete(user.tenant, key)
+            raise
+        self._committed(user.tenant)
+        return ids.document_id
+
+    async def _final(self, user: User, session_id: UUID, file: StagedFile) -> tuple[Session, _Ids]:
+        """The session now that nobody writes, whole, and the ids of what it becomes."""
+        async with self._tenants.acquire(user.tenant) as conn:
+            session = await get_session(conn, user.id, session_id)
+            if session.state == "open" and (size := await run_in_thread(file.size)) < session.size_bytes:
+                await forget_received(conn, session_id, size)
+                session = await get_session(conn, user.id, session_id)
+            ids = await _new_ids(conn, session.document_id)
+        if session.state == "open":
+            _refuse_holes(session)
+        return session, ids
+
+    async def _seal(
+        self, user: User, session: Session, file: StagedFile, ids: _Ids, mime_type: str, key: str
+    ) -> NewRevision:
+        """Hash, seal and store the staged bytes under keys that nothing else has; DigestMismatch stores nothing."""
+        kek = await self._core.kek(user.tenant)
+        dek = new_dek()
+        sealer = Sealer(dek, object_aad(user.tenant_id, ids.document_id, ids.revision_id))
+        digest = hashlib.sha256()
+        await self._storage.ensure_bucket(user.tenant)
+        with self._buffers.two() as pair:
+            async with aclosing(_hashed_chunks(file, session, digest, pair)) as chunks:
+                await self._storage.put(user.tenant, key, seal_stream(sealer, chunks))
+        wrapped = wrap_dek(
+            kek.kek, dek, tenant_id=user.tenant_id, revision_id=ids.revision_id, kek_version=kek.kek_version
+        )
+        return NewRevision(
+            id=ids.revision_id,
+            document_id=ids.document_id,
+            checksum_sha256=digest.digest(),
+            size_bytes=session.size_bytes,
+            mime_type=mime_type,
+            wrapped_dek=wrapped,
+            kek_version=kek.kek_version,
+            created_by=user.id,
+        )
+
+
+async def _hashed_chunks(
+    file: StagedFile, session: Session, digest: "hashlib._Hash", pair: tuple[memoryview, memoryview]
+) -> AsyncGenerator[memoryview, None]:
+    """Yield the staged bytes; while one chunk is used, the next is read and hashed. May end with DigestMismatch."""
+    current, following = pair
+
+    def read_and_hash(buffer: memoryview, offset: int) -> int:
+        count = file.read_into(buffer[: session.size_bytes - offset], offset)
+        digest.update(buffer[:count])
+        return count
+
+    offset = 0
+    reading = asyncio.create_task(run_in_thread(read_and_hash, current, offset))
+    try:
+        while count := await reading:
+            offset += count
+            reading = asyncio.create_task(run_in_thread(read_and_hash, following, offset))
+            yield current[:count]
+            current, following = following, current
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+    if session.sha256 is not None and digest.digest() != session.sha256:
+        raise DigestMismatch(
+            "The bytes that came have another SHA-256 than the one announced.",
+            announced=session.sha256.hex(),
+            received=digest.hexdigest(),
+        )
+
+
+async def _commit(conn: Connection, session: Session, revision: NewRevision) -> None:
+    """All rows of a completed upload; call it in a transaction."""
+    if session.document_id is None:
+        await create_document(
+            conn,
+            document_id=revision.document_id,
+            name=session.filename,
+            folder_id=session.folder_id,
+            user_id=session.user_id,
+        )
+    await add_revision(conn, revision)
+    if not await close_session(conn, session.id, revision.document_id, revision.id):
+        raise _ClosedMeanwhile
+
+
+async def _new_ids(conn: Connection, document_id: UUID | None) -> _Ids:
+    sql = "SELECT coalesce($1, uuidv7()) AS document_id, uuidv7() AS revision_id"
+    return await fetch_one(conn, _Ids, sql, document_id)
+
+
+def _refuse_holes(session: Session) -> None:
+    if missing := session.missing():
+        ranges: list[Json] = [{"start": start, "end": end} for start, end in missing[:MOST_RANGES]]
+        raise UploadIncomplete("Some bytes have not come; send the missing ranges.", missing=ranges)

@@ -1,0 +1,393 @@
+"""Upload sessions over HTTP, from the announcement to the document."""
+
+import asyncio
+import hashlib
+import itertools
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexarch.crypto.envelope import unwrap_dek
+from nexarch.crypto.layout import object_aad
+from nexarch.objects import open_object
+from nexarch.storage import open_storage
+from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, sign_in, sign_in_another, tenant_database
+from support.services import CoreApi
+from support.waiting import eventually
+
+pytestmark = pytest.mark.database
+
+
+def a_pdf(size: int) -> bytes:
+    return PDF + os.urandom(size - len(PDF))
+
+
+async def test_a_file_becomes_a_document_with_its_job_and_its_usage(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    content = a_pdf(3_000_000)
+
+    document = await ingest.upload(editor, content, filename="Prüfbericht №7.pdf")
+
+    revision = document["current_revision"]
+    assert document["name"] == "Prüfbericht №7.pdf"
+    assert document["processing_state"] == "queued"
+    assert (revision["number"], revision["size"]) == (1, len(content))
+    assert revision["sha256"] == hashlib.sha256(content).hexdigest()
+    async with tenant_database(core_api, editor) as conn:
+        job = await conn.fetchrow("SELECT job_type, payload, status, traceparent FROM processing_jobs")
+    assert job is not None
+    assert (job["job_type"], job["status"]) == ("extract_text", "pending")
+    assert job["payload"] == {"document_id": document["id"], "revision_id": revision["id"]}
+    assert job["traceparent"] is not None
+    await eventually(lambda: usage_is(core_api, editor, len(content)))
+
+
+async def usage_is(core: CoreApi, person: Person, size: int) -> bool:
+    _, usage = await core.call("GET", "/v1/usage")
+    values = [row["value"] for row in usage["items"] if row["tenant_slug"] == person.tenant.slug]
+    return values == [size]
+
+
+async def test_the_object_opens_to_the_bytes_sent_with_the_keys_of_its_row_only(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    content = a_pdf(700_001)
+
+    document = await ingest.upload(editor, content)
+
+    async with tenant_database(core_api, editor) as conn:
+        row = await conn.fetchrow("SELECT document_id, storage_key FROM file_revisions")
+    assert row is not None
+    assert await read_back(core_api, ingest, editor) == content
+    assert str(row["document_id"]) == document["id"]
+    assert content[:1000] not in (ingest.settings.storage_dir / editor.tenant.slug / row["storage_key"]).read_bytes()
+
+
+async def read_back(core_api: CoreApi, ingest: Ingest, person: Person) -> bytes:
+    """What the tenant's only object opens to, with the keys and ids of its row."""
+    async with tenant_database(core_api, person) as conn, core_api.client("dms_ingest") as core:
+        row = await conn.fetchrow("SELECT * FROM file_revisions")
+        kek = (await core.kek(person.tenant.slug)).kek
+    assert row is not None
+    tenant = person.tenant
+    version = row["kek_version"]
+    dek = unwrap_dek(kek, row["wrapped_dek"], tenant_id=tenant.id, revision_id=row["id"], kek_version=version)
+    aad = object_aad(tenant.id, row["document_id"], row["id"])
+    key, size = row["storage_key"], row["size_bytes"]
+    async with (
+        open_storage(ingest.settings) as storage,
+        open_object(storage, tenant.slug, key, dek=dek, aad=aad, plaintext_size=size) as chunks,
+    ):
+        return b"".join([bytes(chunk) async for chunk in chunks])
+
+
+async def test_chunks_may_come_in_any_order_and_again(ingest: Ingest, editor: Person) -> None:
+    chance = random.Random(7)
+    content = a_pdf(5_000_000)
+    cuts = sorted({0, len(content), *(chance.randrange(len(content)) for _ in range(12))})
+    pieces = list(itertools.pairwise(cuts))
+    plan = pieces + chance.sample(pieces, 5) + [(cuts[2] - 1000, cuts[4] + 1000)]
+    chance.shuffle(plan)
+    upload_id = await ingest.open_upload(editor, len(content), sha256=hashlib.sha256(content).hexdigest())
+    came: set[int] = set()
+
+    for start, end in plan:
+        status, upload = await ingest.put(editor, upload_id, content[start:end], start)
+
+        came |= {i for i, piece in enumerate(pieces) if start <= piece[0] and piece[1] <= end}
+        assert status == 200
+        assert upload["received_bytes"] >= sum(pieces[i][1] - pieces[i][0] for i in came)
+    status, document = await ingest.complete(editor, upload_id)
+
+    assert status == 200
+    assert document["current_revision"]["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+async def test_pieces_of_different_bytes_at_one_place_make_one_file_that_is_stored_as_it_was_hashed(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    size = 4_000_000
+    first, second = (PDF + letter * (size - len(PDF)) for letter in (b"a", b"b"))
+    upload_id = await ingest.open_upload(editor, size)
+
+    await asyncio.gather(ingest.put(editor, upload_id, first), ingest.put(editor, upload_id, second))
+    _, document = await ingest.complete(editor, upload_id)
+
+    content = await read_back(core_api, ingest, editor)
+    assert document["current_revision"]["sha256"] == hashlib.sha256(content).hexdigest()
+    assert set(content[len(PDF) :]) <= {ord("a"), ord("b")}
+
+
+async def test_a_hole_is_refused_with_the_missing_ranges(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 1000)
+    await ingest.put(editor, upload_id, b"x" * 100, 200)
+    await ingest.put(editor, upload_id, b"x" * 100, 900)
+
+    status, problem = await ingest.complete(editor, upload_id)
+
+    missing = [{"start": 0, "end": 200}, {"start": 300, "end": 900}]
+    _, upload = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
+    assert (status, problem["type"]) == (409, "/problems/upload-incomplete")
+    assert problem["missing"] == upload["missing"] == missing
+    assert upload["received"] == [{"start": 200, "end": 300}, {"start": 900, "end": 1000}]
+    assert (upload["state"], upload["received_bytes"]) == ("open", 200)
+
+
+async def test_a_wrong_digest_is_refused_and_the_right_bytes_may_follow(ingest: Ingest, editor: Person) -> None:
+    content = a_pdf(2_500_000)
+    damaged = content[:-1] + bytes([content[-1] ^ 1])
+    upload_id = await ingest.open_upload(editor, len(content), sha256=hashlib.sha256(content).hexdigest().upper())
+    await ingest.put(editor, upload_id, damaged)
+
+    refused, problem = await ingest.complete(editor, upload_id)
+    await ingest.put(editor, upload_id, content[-1:], len(content) - 1)
+    status, _ = await ingest.complete(editor, upload_id)
+
+    assert (refused, problem["type"]) == (422, "/problems/digest-mismatch")
+    assert problem["received"] == hashlib.sha256(damaged).hexdigest()
+    assert status == 200
+    assert len(objects(ingest, editor)) == 1
+
+
+async def test_content_of_another_type_is_refused_at_complete(ingest: Ingest, editor: Person) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    upload_id = await ingest.open_upload(editor, len(png))
+    await ingest.put(editor, upload_id, png)
+
+    status, problem = await ingest.complete(editor, upload_id)
+
+    assert (status, problem["type"]) == (415, "/problems/content-type-mismatch")
+    assert (problem["announced"], problem["found"]) == ("application/pdf", "image/png")
+    assert objects(ingest, editor) == []
+
+
+async def test_an_announcement_that_breaks_a_rule_is_refused(ingest: Ingest, editor: Person) -> None:
+    nobody = "01990000-0000-7000-8000-000000000000"
+    cases: list[tuple[dict[str, Any], int, str]] = [
+        ({"mime_type": "application/x-msdownload"}, 415, "type-not-allowed"),
+        ({"mime_type": "pdf"}, 422, "invalid-body"),
+        ({"size": 20 * 1024**3 + 1}, 413, "file-too-large"),
+        ({"size": -1}, 422, "invalid-body"),
+        ({"size": "12"}, 422, "invalid-body"),
+        ({"filename": ""}, 422, "invalid-body"),
+        ({"filename": "a/b.pdf"}, 422, "name-refused"),
+        ({"filename": "a\u0000.pdf"}, 422, "text-not-storable"),
+        ({"filename": "a\n.pdf"}, 422, "name-refused"),
+        ({"filename": ".."}, 422, "name-refused"),
+        ({"filename": "x" * 256}, 422, "name-refused"),
+        ({"sha256": "00"}, 422, "invalid-body"),
+        ({"folder_id": nobody}, 404, "folder-not-found"),
+        ({"document_id": nobody}, 404, "document-not-found"),
+        ({"folder_id": nobody, "document_id": nobody}, 422, "invalid-body"),
+        ({"more": 1}, 422, "invalid-body"),
+    ]
+    for fields, expected, code in cases:
+        body = {"filename": "Bericht.pdf", "mime_type": "application/pdf", "size": 1} | fields
+
+        status, problem = await ingest.call(editor, "POST", "/v1/uploads", json=body)
+
+        assert (status, problem["type"]) == (expected, f"/problems/{code}"), fields
+
+
+async def test_any_name_of_255_characters_is_kept_in_its_composed_form(ingest: Ingest, editor: Person) -> None:
+    for name, stored in [
+        ("u\u0308" * 255, "ü" * 255),
+        ("報告書 \U0001f4c4 «ß».pdf", "報告書 \U0001f4c4 «ß».pdf"),
+        ('a"b;c%2f\\.pdf', 'a"b;c%2f\\.pdf'),
+    ]:
+        document = await ingest.upload(editor, PDF, filename=name, mime_type="Application/PDF; version=1.7")
+
+        assert document["name"] == stored
+        assert document["current_revision"]["mime_type"] == "application/pdf"
+
+
+async def test_an_upload_to_a_document_makes_its_next_revision_however_many_come_at_once(
+    ingest: Ingest, editor: Person
+) -> None:
+    document = await ingest.upload(editor, PDF)
+
+    answers = await asyncio.gather(
+        *(ingest.upload(editor, PDF + bytes([i]), document_id=document["id"]) for i in range(5))
+    )
+
+    assert {answer["id"] for answer in answers} == {document["id"]}
+    status, now = await ingest.call(editor, "GET", f"/v1/uploads/{await ingest.open_upload(editor, 1)}")
+    assert (status, now["document_id"]) == (200, None)
+    assert max(answer["current_revision"]["number"] for answer in answers) == 6
+
+
+async def test_completing_again_or_at_once_gives_the_same_document(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    content = a_pdf(2_000_000)
+    upload_id = await ingest.open_upload(editor, len(content))
+    await ingest.put(editor, upload_id, content)
+
+    at_once = await asyncio.gather(*(ingest.complete(editor, upload_id) for _ in range(5)))
+    later = await ingest.complete(editor, upload_id)
+
+    answers = [*at_once, later]
+    assert [status for status, _ in answers] == [200] * 6
+    assert len({document["current_revision"]["id"] for _, document in answers}) == 1
+    assert len(objects(ingest, editor)) == 1
+    async with tenant_database(core_api, editor) as conn:
+        assert await conn.fetchval("SELECT count(*) FROM file_revisions") == 1
+        assert await conn.fetchval("SELECT count(*) FROM usage_outbox") == 1
+
+
+async def test_of_two_processes_that_complete_at_once_one_commits_and_both_answer_its_document(
+    core_api: CoreApi, bus_dsn: str, ingest: Ingest, editor: Person
+) -> None:
+    content = a_pdf(2_000_000)
+    upload_id = await ingest.open_upload(editor, len(content))
+    await ingest.put(editor, upload_id, content)
+
+    async with run_ingest(ingest.settings) as other:
+        answers = await asyncio.gather(*(service.complete(editor, upload_id) for service in (ingest, other)))
+
+    assert [status for status, _ in answers] == [200, 200]
+    assert answers[0][1]["id"] == answers[1][1]["id"]
+    assert len(objects(ingest, editor)) == 1
+
+
+async def test_twenty_uploads_at_once_go_through_small_pools(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    settings = ingest_settings(core_api, bus_dsn, tmp_path, tenant_pool_size=2)
+    contents = [a_pdf(1_500_000 + i) for i in range(20)]
+
+    async with run_ingest(settings) as ingest:
+        documents = await asyncio.gather(*(ingest.upload(editor, content) for content in contents))
+
+    digests = [document["current_revision"]["sha256"] for document in documents]
+    assert digests == [hashlib.sha256(content).hexdigest() for content in contents]
+    assert len({document["id"] for document in documents}) == 20
+
+
+async def test_a_complete_upload_takes_no_bytes_and_leaves_none_staged(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, len(PDF))
+    await ingest.put(editor, upload_id, PDF)
+    _, document = await ingest.complete(editor, upload_id)
+
+    put, problem = await ingest.put(editor, upload_id, PDF)
+    deleted, _ = await ingest.call(editor, "DELETE", f"/v1/uploads/{upload_id}")
+    _, upload = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
+
+    assert (put, problem["type"]) == (409, "/problems/upload-closed")
+    assert deleted == 409
+    assert upload["state"] == "complete"
+    assert (upload["document_id"], upload["revision_id"]) == (document["id"], document["current_revision"]["id"])
+    assert staged(ingest, editor) == []
+
+
+async def test_an_upload_that_was_ended_is_gone_with_its_bytes(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 100)
+    await ingest.put(editor, upload_id, b"x" * 50)
+    assert staged(ingest, editor) == [upload_id]
+
+    status, _ = await ingest.call(editor, "DELETE", f"/v1/uploads/{upload_id}")
+
+    assert status == 204
+    assert staged(ingest, editor) == []
+    for method, path in routes_of(upload_id):
+        status, problem = await ingest.call(editor, method, path)
+        assert (status, problem["type"]) == (404, "/problems/upload-not-found"), (method, path)
+
+
+async def test_an_upload_of_somebody_else_or_another_tenant_is_not_there(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    upload_id = await ingest.open_upload(editor, 100)
+    strangers = [
+        await sign_in(core_api, role="admin"),
+        await sign_in_another(core_api, editor.tenant, email="admin@example.org", role="admin"),
+    ]
+
+    for stranger in strangers:
+        for method, path in routes_of(upload_id):
+            status, problem = await ingest.call(stranger, method, path, data=b"x" if method == "PUT" else None)
+            assert (status, problem["type"]) == (404, "/problems/upload-not-found"), (method, path)
+
+    _, upload = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
+    assert upload["received_bytes"] == 0
+
+
+async def test_a_viewer_may_not_upload(core_api: CoreApi, ingest: Ingest, editor: Person) -> None:
+    viewer = await sign_in_another(core_api, editor.tenant, email="viewer@example.org", role="viewer")
+    body = {"filename": "Bericht.pdf", "mime_type": "application/pdf", "size": 1}
+
+    status, problem = await ingest.call(viewer, "POST", "/v1/uploads", json=body)
+
+    assert (status, problem["right"]) == (403, "editor")
+
+
+async def test_an_idempotency_key_opens_one_upload(ingest: Ingest, editor: Person) -> None:
+    body = {"filename": "Bericht.pdf", "mime_type": "application/pdf", "size": 10}
+    key = {"Idempotency-Key": "7a6b-1"}
+
+    at_once = await asyncio.gather(
+        *(ingest.call(editor, "POST", "/v1/uploads", json=body, headers=key) for _ in range(4))
+    )
+    other, problem = await ingest.call(editor, "POST", "/v1/uploads", json=body | {"size": 11}, headers=key)
+    bad, _ = await ingest.call(editor, "POST", "/v1/uploads", json=body, headers={"Idempotency-Key": "ü"})
+
+    assert [status for status, _ in at_once] == [201] * 4
+    assert len({upload["id"] for _, upload in at_once}) == 1
+    assert (other, problem["type"]) == (422, "/problems/idempotency-key-reused")
+    assert bad == 422
+
+
+async def test_an_empty_file_and_a_generic_type_are_taken(ingest: Ingest, editor: Person) -> None:
+    empty = await ingest.upload(editor, b"", filename="leer.txt", mime_type="text/plain")
+    generic = await ingest.upload(editor, PDF, mime_type="application/octet-stream")
+
+    assert empty["current_revision"]["size"] == 0
+    assert generic["current_revision"]["mime_type"] == "application/pdf"
+
+
+async def test_bytes_that_the_disk_lost_are_asked_for_again(ingest: Ingest, editor: Person) -> None:
+    content = a_pdf(1000)
+    upload_id = await ingest.open_upload(editor, len(content))
+    await ingest.put(editor, upload_id, content)
+    os.truncate(ingest.settings.staging_dir / editor.tenant.slug / upload_id, 400)
+
+    lost, problem = await ingest.complete(editor, upload_id)
+    await ingest.put(editor, upload_id, content[400:], 400)
+    status, _ = await ingest.complete(editor, upload_id)
+
+    assert (lost, problem["missing"]) == (409, [{"start": 400, "end": 1000}])
+    assert status == 200
+
+
+async def test_a_target_that_is_deleted_meanwhile_leaves_no_object(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    document = await ingest.upload(editor, PDF)
+    upload_id = await ingest.open_upload(editor, len(PDF), document_id=document["id"])
+    await ingest.put(editor, upload_id, PDF)
+    async with tenant_database(core_api, editor) as conn:
+        await conn.execute("UPDATE documents SET deleted_at = now()")
+
+    status, problem = await ingest.complete(editor, upload_id)
+
+    assert (status, problem["type"]) == (404, "/problems/document-not-found")
+    assert len(objects(ingest, editor)) == 1
+
+
+def routes_of(upload_id: str) -> list[tuple[str, str]]:
+    path = f"/v1/uploads/{upload_id}"
+    return [("GET", path), ("PUT", f"{path}/content"), ("POST", f"{path}/complete"), ("DELETE", path)]
+
+
+def objects(ingest: Ingest, person: Person) -> list[str]:
+    """The keys of what lies in the tenant's part of the store, files being written too."""
+    bucket = ingest.settings.storage_dir / person.tenant.slug
+    return [str(file.relative_to(bucket)) for file in bucket.rglob("*") if file.is_file()]
+
+
+def staged(ingest: Ingest, person: Person) -> list[str]:
+    return [file.name for file in (ingest.settings.staging_dir / person.tenant.slug).iterdir()]

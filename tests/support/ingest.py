@@ -1,0 +1,197 @@
+"""A real dms-ingest for tests, in this process or as one of its own, over a real core-api and real databases."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from pydantic import SecretStr
+
+from dms_ingest.app import create_app
+from dms_ingest.settings import Settings
+from nexarch.db import Connection, set_codecs
+from support.services import CoreApi, Tenant
+
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Someone with a token."""
+
+    tenant: Tenant
+    token: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@dataclass(slots=True)
+class Ingest:
+    """A running dms-ingest."""
+
+    url: str
+    settings: Settings
+    session: aiohttp.ClientSession
+
+    async def call(self, person: Person, method: str, path: str, **options: Any) -> tuple[int, Any]:  # noqa: ANN401 - aiohttp's
+        """Status and JSON of a request."""
+        headers = person.headers | options.pop("headers", {})
+        async with self.session.request(method, self.url + path, headers=headers, **options) as response:
+            body = await response.read()
+            return response.status, await response.json(content_type=None) if body else None
+
+    async def open_upload(self, person: Person, size: int, **fields: object) -> str:
+        """Announce a PDF, or what `fields` say; returns the upload's id."""
+        body = {"filename": "Bericht.pdf", "mime_type": "application/pdf", "size": size} | fields
+        status, upload = await self.call(person, "POST", "/v1/uploads", json=body)
+        assert status == 201, upload
+        upload_id: str = upload["id"]
+        return upload_id
+
+    async def put(
+        self, person: Person, upload_id: str, content: bytes | AsyncIterator[bytes], offset: int = 0
+    ) -> tuple[int, Any]:
+        """Send bytes from an offset on: with Content-Length, or chunked where they come from an iterator."""
+        path = f"/v1/uploads/{upload_id}/content?offset={offset}"
+        data = BytesIO(content) if isinstance(content, bytes) else content
+        return await self.call(person, "PUT", path, data=data)
+
+    async def complete(self, person: Person, upload_id: str) -> tuple[int, Any]:
+        """Ask for the document."""
+        return await self.call(person, "POST", f"/v1/uploads/{upload_id}/complete")
+
+    async def upload(self, person: Person, content: bytes, **fields: object) -> Any:  # noqa: ANN401 - JSON
+        """Announce, send and complete; returns the document."""
+        upload_id = await self.open_upload(person, len(content), **fields)
+        status, answer = await self.put(person, upload_id, content)
+        assert status == 200, answer
+        status, document = await self.complete(person, upload_id)
+        assert status == 200, document
+        return document
+
+
+def ingest_settings(core: CoreApi, bus_dsn: str, folder: Path, **changes: object) -> Settings:
+    """Settings for a dms-ingest beside this core-api."""
+    credentials = core.modules["dms_ingest"]
+    given: dict[str, Any] = {
+        "port": 0,
+        "core_api_url": core.url,
+        "client_id": credentials.client_id,
+        "client_secret": SecretStr(credentials.client_secret),
+        "base_url": "http://127.0.0.1:8090",
+        "bus_dsn": SecretStr(bus_dsn),
+        "staging_dir": folder / "staging",
+        "storage_dir": folder / "objects",
+        "link_key": SecretStr("k" * 32),
+        "drain_delay_s": 0,
+    }
+    return Settings(**given | changes)
+
+
+@asynccontextmanager
+async def run_ingest(settings: Settings) -> AsyncIterator[Ingest]:
+    """Serve dms-ingest in this process."""
+    async with serving(create_app(settings)) as url, aiohttp.ClientSession() as session:
+        yield Ingest(url, settings, session)
+
+
+@asynccontextmanager
+async def serving(app: web.Application) -> AsyncIterator[str]:
+    """Serve an application on a free port; gives its URL."""
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+async def sign_in(core: CoreApi, *, role: str = "editor") -> Person:
+    """Someone of a new tenant."""
+    tenant = await core.create_tenant(role=role)
+    return Person(tenant, await core.token(tenant))
+
+
+async def sign_in_another(core: CoreApi, tenant: Tenant, *, email: str, role: str = "editor") -> Person:
+    """Someone else of the same tenant."""
+    await core.add_user(tenant.slug, email=email, role=role)
+    return Person(tenant, await core.token(tenant, email=email))
+
+
+@asynccontextmanager
+async def tenant_database(core: CoreApi, person: Person) -> AsyncIterator[Connection]:
+    """A connection to the database of someone's tenant, as services have it."""
+    async with core.client("dms_ingest") as client:
+        address = await client.database(person.tenant.slug)
+    conn = await asyncpg.connect(
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        password=address.password.get_secret_value(),
+        database=address.database,
+    )
+    try:
+        await set_codecs(conn)
+        yield conn
+    finally:
+        await conn.close()
+
+
+class IngestProcess:
+    """dms-ingest as a process of its own, to be measured and killed."""
+
+    def __init__(self, process: Process, url: str) -> None:
+        self.process = process
+        self.url = url
+
+    def kill(self) -> None:
+        """End it at once, as the kernel does."""
+        self.process.send_signal(signal.SIGKILL)
+
+    def resident_bytes(self) -> int:
+        """Its memory now, without pages of files."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        match = re.search(r"RssAnon:\s+(\d+) kB", status)
+        assert match is not None
+        return int(match[1]) * 1024
+
+
+@asynccontextmanager
+async def run_ingest_process(settings: Settings) -> AsyncIterator[tuple[Ingest, IngestProcess]]:
+    """Start `dms-ingest` and wait until it listens; it is killed at the end, if it still runs."""
+    environment = {"PATH": os.environ["PATH"], "DMS_INGEST_LOG_FORMAT": "json"} | _variables(settings)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "dms_ingest", env=environment, stderr=PIPE)
+    try:
+        url = await _listening_url(process)
+        async with aiohttp.ClientSession() as session:
+            yield Ingest(url, settings, session), IngestProcess(process, url)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _listening_url(process: Process) -> str:
+    """Read its log up to the line that says where it listens, and let the rest flow away."""
+    assert process.stderr is not None
+    async with asyncio.timeout(30):
+        async for line in process.stderr:
+            if match := re.search(rb'"url": "(http://[^"]+)"', line):
+                return match[1].decode()
+    raise AssertionError(f"dms-ingest ended with {await process.wait()}")
+
+
+def _variables(settings: Settings) -> dict[str, str]:
+    values = settings.model_dump(include=settings.model_fields_set)
+    plain = {name: v.get_secret_value() if isinstance(v, SecretStr) else v for name, v in values.items()}
+    return {f"DMS_INGEST_{name.upper()}": str(value) for name, value in plain.items()}
