@@ -44,7 +44,7 @@ class Route:
     @cached_property
     def inputs(self) -> Mapping[str, TypeAdapter[Any]]:
         """The models that the handler's signature names: of its `body` and its `query`."""
-        hints = get_type_hints(self.handler)
+        hints = get_type_hints(self.handler, include_extras=True)
         names = inspect.signature(self.handler).parameters
         return {name: TypeAdapter(hints[name]) for name in ("body", "query") if name in names}
 

@@ -104,3 +104,15 @@ def test_ten_thousand_strangers_do_not_make_the_limiter_grow() -> None:
         limiter.failed("10.0.0.1", f"client-{number}")
 
     assert len(limiter._buckets) == 100
+
+
+def test_work_too_dear_is_refused_before_it_is_done_only_where_the_failures_came_from() -> None:
+    limiter = FailureLimiter(failures=3, per_s=1000)
+    for _ in range(3):
+        limiter.check("10.0.0.1", "ada")
+        limiter.failed("10.0.0.1", "ada")
+
+    with pytest.raises(TooManyRequests):
+        limiter.check("10.0.0.1", "ada")
+    limiter.check("10.0.0.2", "ada")
+    limiter.check("10.0.0.1", "bob")

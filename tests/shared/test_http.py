@@ -1,6 +1,7 @@
 import asyncio
 import io
 from http import HTTPStatus
+from typing import Annotated
 from uuid import UUID, uuid4
 
 import pytest
@@ -60,11 +61,20 @@ async def show(request: web.Request) -> web.Response:
     return json_response(Thing(id=id_in_path(request), name="x"))
 
 
+Names = Annotated[list[str], Field(max_length=2)]
+
+
+async def count(request: web.Request, body: Names) -> web.Response:
+    """Count names."""
+    return web.json_response(len(body))
+
+
 ROUTES = [
     Route("POST", "/v1/things", create, Access.EDITOR, answer=Thing, status=HTTPStatus.CREATED, errors=[NameTaken]),
     Route("GET", "/v1/things", list_things, Access.VIEWER),
     Route("GET", r"/v1/things/{id}", show, Access.PUBLIC, answer=Thing),
     Route("GET", "/v1/broken", broken, Access.PUBLIC),
+    Route("POST", "/v1/names", count, Access.PUBLIC),
 ]
 
 
@@ -142,6 +152,18 @@ async def test_a_body_that_does_not_fit_is_refused_with_a_pointer(client: Client
     assert response.status == 422
     assert problem["type"] == "/problems/invalid-body"
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+async def test_a_list_as_body_keeps_its_limits(client: Client) -> None:
+    statuses = [(await client.post("/v1/names", json=["a"] * size)).status for size in (2, 3)]
+
+    assert statuses == [200, 422]
+
+
+async def test_a_public_route_does_not_look_at_credentials(client: Client) -> None:
+    response = await client.post("/v1/names", json=[], headers=bearer("nobody"))
+
+    assert response.status == 200
 
 
 async def test_a_body_over_the_limit_is_refused(client: Client) -> None:

@@ -25,6 +25,7 @@ from core_api.provisioning import Provisioner
 from core_api.routes import ROUTES
 from core_api.settings import Settings
 from core_api.sign_in import TokenIssuer
+from core_api.signing_keys import active_key
 from core_api.tenants import TenantUnfinished, get_tenant
 from core_api.views.authentication import authenticate
 from nexarch.auth import FailureLimiter
@@ -64,12 +65,13 @@ async def registry_pool(app: web.Application) -> AsyncIterator[None]:
     dsn = app[SETTINGS].registry_dsn.get_secret_value()
     async with open_pool(dsn, max_size=10, application_name="core-api") as pool:
 
-        async def ping() -> None:
+        async def usable() -> None:
+            """Reachable, bootstrapped, and sealed under the master key that we have."""
             async with pool.acquire() as conn:
-                await conn.execute("SELECT 1")
+                await active_key(conn, app[MASTER_KEY])
 
         app[REGISTRY] = pool
-        app[CHECKS]["registry"] = ping
+        app[CHECKS]["registry"] = usable
         yield
 
 

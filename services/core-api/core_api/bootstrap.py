@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import asyncpg
+
 from core_api import credentials, operators, signing_keys
 from core_api.flags import add_flag_for_all
 from core_api.master_key import MasterKey
 from core_api.modules import ModuleExists, register_module
 from core_api.secret_text import new_module_secret, new_operator_token
 from core_api.settings import Settings
+from nexarch.crypto.envelope import SealBroken
 from nexarch.db import Connection, connect
-from nexarch.migrate import migrate_up, read_migrations
+from nexarch.migrate import MigrationRefused, migrate_up, read_migrations
 from nexarch.settings import load
 from nexarch.template import ensure_template
 
@@ -34,7 +37,7 @@ _LOCK = 0x6E657862  # "nexb"
 
 
 class BootstrapRefused(Exception):
-    """A secret that the registry knows is not in the folder; the text says what to do."""
+    """The registry holds a secret that the folder or the master key does not fit; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,17 @@ async def _first_operator(conn: Connection, folder: Folder) -> list[str]:
 
 async def _first_signing_key(conn: Connection, master: MasterKey, token_ttl_s: int) -> list[str]:
     if await signing_keys.published_keys(conn):
-        await signing_keys.active_key(conn, master)  # a wrong master key shows here, not at the first sign-in
+        await _check_master_key(conn, master)
         return []
     key = await signing_keys.rotate_keys(conn, master, token_ttl_s)
     return [f"signing key {key.kid} made"]
+
+
+async def _check_master_key(conn: Connection, master: MasterKey) -> None:
+    try:
+        await signing_keys.active_key(conn, master)
+    except SealBroken as error:
+        raise BootstrapRefused("CORE_API_MASTER_KEY is not the one that this registry was made with.") from error
 
 
 async def _modules(conn: Connection) -> list[str]:
@@ -136,8 +146,10 @@ def main() -> None:
     folder = Folder(parser.parse_args().out)
     try:
         done = asyncio.run(bootstrap(load(Settings), folder))
-    except BootstrapRefused as error:
-        sys.exit(f"bootstrap refused: {error}")
+    except (BootstrapRefused, MigrationRefused) as error:
+        sys.exit(f"Bootstrap refused. {error}")
+    except (asyncpg.PostgresError, OSError) as error:
+        sys.exit(f"The registry cannot be set up: {type(error).__name__}: {error}")
     for sentence in done or ["nothing to do"]:
         print(sentence)  # noqa: T201
 

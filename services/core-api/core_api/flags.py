@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import asyncpg
-
 from core_api.changes import announce_change
 from nexarch import channels
 from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
-from nexarch.errors import Invalid, NotFound
+from nexarch.errors import Invalid, Json, NotFound
 
 KEY = r"^[A-Za-z0-9._-]{1,128}$"
 
@@ -135,13 +133,16 @@ async def _clear_targets(conn: Connection, key: str) -> None:
 
 
 async def _add_targets(conn: Connection, key: str, slugs: Sequence[str]) -> None:
-    """The outer join leaves an unknown slug without an id, which the table refuses."""
     sql = """
-        INSERT INTO flag_tenants (flag_key, tenant_id)
-        SELECT DISTINCT $1, tenants.id
-          FROM unnest($2::text[]) AS wanted (slug) LEFT JOIN tenants USING (slug)
+        WITH wanted AS (
+            SELECT DISTINCT slug, tenants.id
+              FROM unnest($2::text[]) AS wanted (slug) LEFT JOIN tenants USING (slug)
+        ), added AS (
+            INSERT INTO flag_tenants (flag_key, tenant_id)
+            SELECT $1, id FROM wanted WHERE id IS NOT NULL
+        )
+        SELECT slug FROM wanted WHERE id IS NULL ORDER BY slug
     """
-    try:
-        await conn.execute(sql, key, list(slugs))
-    except asyncpg.NotNullViolationError as error:
-        raise UnknownTargets("Some of the tenants named do not exist.", tenants=list(slugs)) from error
+    unknown: list[Json] = [record["slug"] for record in await conn.fetch(sql, key, list(slugs))]
+    if unknown:  # the transaction of `set_flag` takes all of it back
+        raise UnknownTargets("Some of the tenants named do not exist.", tenants=unknown)

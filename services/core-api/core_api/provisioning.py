@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import asyncpg
@@ -37,7 +37,6 @@ _ROLE_SETTINGS = {
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "60s",
 }
-_TEMPLATE_TRIES = 5
 
 
 class SlugTaken(Conflict):
@@ -78,13 +77,16 @@ class Provisioner:
     registry_dsn: str
     master: MasterKey
     after_step: Callable[[str], None] = lambda step: None
+    template_tries: int = 5  # Postgres waits 5 s in each
+    # Each maker holds up to three connections, and copies of a database make the disk busy.
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))
 
     async def create_tenant(self, slug: str, name: str) -> Tenant:
         """Make a tenant, or finish one that was begun; `SlugTaken` for a complete one and while another makes it.
 
         `InvalidTenant`, `DatabaseNameTaken`, `TemplateBusy`.
         """
-        async with self._connected() as conn:
+        async with self.places, self._connected() as conn:
             if not await _take_turn(conn, slug):
                 raise SlugTaken(slug)
             if not await _request(conn, slug, name):
@@ -106,7 +108,7 @@ class Provisioner:
 
     async def _finish_alone(self, slug: str) -> bool:
         """On a connection of its own: the lock of one tenant is let go before the next begins."""
-        async with self._connected() as conn:
+        async with self.places, self._connected() as conn:
             if not await _take_turn(conn, slug):
                 return False
             await self._finish(conn, slug)
@@ -147,9 +149,21 @@ class Provisioner:
         """CREATE DATABASE knows no transaction, so the database carries the id of its tenant as a comment."""
         database = f"tenant_{tenant.slug}"
         template = await ensure_template(self.registry_dsn)
-        await _copy(conn, database, template)
+        await self._copy_template(conn, database, template)
         await _claim_database(conn, database, tenant.id)
         await _record(conn, tenant.id, "database_created")
+
+    async def _copy_template(self, conn: Connection, database: str, template: str) -> None:
+        """Postgres waits 5 s for sessions in the template to go, then refuses (55006)."""
+        for attempt in range(1, self.template_tries + 1):
+            try:
+                await create_database(conn, database, template=template)
+            except asyncpg.ObjectInUseError as error:
+                if attempt == self.template_tries:
+                    raise TemplateBusy("The template database is in use; try again.", retry_after_s=5) from error
+                log.warning("the template database is in use", template=template, attempt=attempt)
+            else:
+                return
 
     async def _migrate(self, conn: Connection, tenant: Tenant) -> None:
         """A migration may have landed since the template was made, or while the maker was dead."""
@@ -228,20 +242,6 @@ async def _unfinished(conn: Connection, older_than_s: float) -> list[str]:
          ORDER BY updated_at
     """
     return [record["slug"] for record in await conn.fetch(sql, older_than_s)]
-
-
-async def _copy(conn: Connection, database: str, template: str) -> None:
-    """Copy the template. Postgres itself waits 5 s for sessions in it to go, then refuses (55006)."""
-    for attempt in range(1, _TEMPLATE_TRIES + 1):
-        try:
-            await create_database(conn, database, template=template)
-        except asyncpg.ObjectInUseError as error:
-            if attempt == _TEMPLATE_TRIES:
-                raise TemplateBusy("The template database is in use; try again.", retry_after_s=5) from error
-            log.warning("the template database is in use", template=template, attempt=attempt)
-            await asyncio.sleep(0.2 * attempt)
-        else:
-            return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
