@@ -160,4 +160,4 @@ def _show(options: Options, document: dict[str, Any]) -> None:
         ("created", when(document.get("created_at"))),
         ("changed", when(document.get("updated_at"))),
     ]
-    show_fields([(name, value) for name, value in fields if value not in {None, ""}])
+    show_fields([(name, value) for name, value in fields if value])

@@ -6,7 +6,7 @@ import time
 
 from nexarch.cli.failures import Unavailable
 
-_FIRST_PAUSE_S = 0.2
+_FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 
 

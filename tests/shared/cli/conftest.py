@@ -1,9 +1,13 @@
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from support.breaking_line import Proxy, run_proxy
 from support.command import Command
+from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
 from support.services import CoreApi
+from support.user_command import user_command
 
 
 @pytest.fixture
@@ -12,3 +16,35 @@ def operator(core_api: CoreApi, tmp_path: Path) -> Command:
     home = tmp_path / "home"
     home.mkdir()
     return Command(home, {"NEXARCH_CORE_URL": core_api.url, "NEXARCH_OPERATOR_TOKEN": core_api.operator_token})
+
+
+@pytest.fixture
+async def ingest(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> AsyncIterator[Ingest]:
+    """A dms-ingest in this process."""
+    async with run_ingest(ingest_settings(core_api, bus_dsn, tmp_path)) as running:
+        yield running
+
+
+@pytest.fixture
+async def editor(core_api: CoreApi) -> Person:
+    """An editor of a new tenant."""
+    return await sign_in(core_api)
+
+
+@pytest.fixture
+async def proxy(ingest: Ingest) -> AsyncIterator[Proxy]:
+    """A line to dms-ingest that can break."""
+    async with run_proxy(ingest.url) as running:
+        yield running
+
+
+@pytest.fixture
+def nexarch(tmp_path: Path, core_api: CoreApi, editor: Person, ingest: Ingest) -> Command:
+    """The editor's command, straight to dms-ingest."""
+    return user_command(tmp_path / "home", core_api, editor, ingest.url)
+
+
+@pytest.fixture
+def behind_proxy(tmp_path: Path, core_api: CoreApi, editor: Person, proxy: Proxy) -> Command:
+    """The same editor's command over the line that can break."""
+    return user_command(tmp_path / "home", core_api, editor, proxy.url)

@@ -1,0 +1,14 @@
+"""Files to upload."""
+
+import hashlib
+import random
+from pathlib import Path
+
+_PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
+
+
+def write_pdf(path: Path, size: int, seed: int = 1) -> str:
+    """Write a file that begins like a PDF and goes on at random; returns its SHA-256 in hex."""
+    content = _PDF + random.Random(seed).randbytes(size - len(_PDF))
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
