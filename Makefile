@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick lint lock ci
+.PHONY: help setup run test quick lint docs lock ci
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -42,8 +42,11 @@ quick: $(STAMP)  ## the tests that need no database, in seconds
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy shared services tests bench
+	@$(BIN)/mypy shared services tests bench docs/write.py
 	@$(BIN)/lint-imports
+
+docs: $(STAMP)  ## write docs/openapi/*.json and docs/problems.md from the code
+	@$(BIN)/python docs/write.py
 
 lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \

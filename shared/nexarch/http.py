@@ -65,6 +65,15 @@ def create_base_app(service: ServiceInfo, authenticate: Authenticator, routes: S
     return app
 
 
+def openapi_document(service: ServiceInfo, routes: Sequence[Route]) -> openapi.Document:
+    """What the service answers at /openapi.json: its own routes and those of the frame."""
+    return _document(service, routes, _frame_routes(service, routes))
+
+
+def _document(service: ServiceInfo, routes: Sequence[Route], frame: Sequence[Route]) -> openapi.Document:
+    return openapi.document(f"NEXARCH {service.name}", service.version, service.description, [*routes, *frame])
+
+
 def _frame_routes(service: ServiceInfo, routes: Sequence[Route]) -> list[Route]:
     cache = _ReadinessCache()
 
@@ -90,8 +99,7 @@ def _frame_routes(service: ServiceInfo, routes: Sequence[Route]) -> list[Route]:
         Route("GET", "/openapi.json", spec, Access.PUBLIC, media="application/json"),
         Route("GET", "/docs", docs, Access.PUBLIC, media="text/html"),
     ]
-    title = f"NEXARCH {service.name}"
-    document = openapi.document(title, service.version, service.description, [*routes, *table])
+    document = _document(service, routes, table)
     return table
 
 

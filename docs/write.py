@@ -1,0 +1,100 @@
+"""Writes the documents that follow from the code: docs/openapi/<service>.json and docs/problems.md (`make docs`).
+
+With `--check` nothing is written: exit 1 and the names of those that are no longer equal to the code.
+"""
+
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+from nexarch.errors import NexarchError
+from nexarch.http import openapi_document
+
+DOCS = Path(__file__).parent
+SERVICES = ("core_api", "dms_ingest", "dms_worker", "alerter")
+
+_INTRODUCTION = """\
+# Problems
+
+Every error is answered as `application/problem+json` (RFC 9457): `type` is `/problems/<code>`, and beside `title`,
+`status`, `detail`, `instance` and `request_id` stand the members that the text below names. Programs decide by
+`type`; `detail` is for people. A client that does not know a type goes by the status.
+
+`errors` is a list of `{"pointer", "detail"}`: where in the body (RFC 6901) or, after `?`, in the query. With 429 and
+503 comes `Retry-After`, and `retry_after_s` says the same.
+
+This page is written from the error classes by `make docs`.
+"""
+# What the frame makes of aiohttp's own errors and of those that nobody expected.
+_FRAME = {
+    "method-not-allowed": (405, "The path exists, the method does not; `Allow` lists those that do."),
+    "length-required": (411, "The request needs a Content-Length."),
+    "expectation-failed": (417, "Only `Expect: 100-continue` is understood."),
+    "bad-request": (400, "The request is not HTTP."),
+    "internal-error": (500, "Something unexpected; the log has the reason under the `request_id`."),
+}
+
+
+def main() -> None:
+    """Write or check all documents."""
+    written = {DOCS / "problems.md": problems()}
+    for service in SERVICES:
+        written[DOCS / "openapi" / f"{service.replace('_', '-')}.json"] = openapi(service)
+    stale = [path for path, text in written.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv:
+        sys.exit("".join(f"{path.relative_to(DOCS.parent)} is stale: make docs\n" for path in stale) or None)
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(written[path], encoding="utf-8")
+        print(path.relative_to(DOCS.parent))
+
+
+def openapi(service: str) -> str:
+    """The OpenAPI document of a service, as it serves it at /openapi.json."""
+    info = importlib.import_module(f"{service}.app").INFO
+    routes = importlib.import_module(f"{service}.routes").ROUTES
+    return json.dumps(openapi_document(info, routes), indent=2, ensure_ascii=False) + "\n"
+
+
+def problems() -> str:
+    """A table of problem types for the frame and for each service."""
+    text = _INTRODUCTION
+    for package in ("nexarch", *SERVICES):
+        rows = {error.code: (int(error.status), _meaning(error)) for error in _errors(package)}
+        if package == "nexarch":
+            rows |= _FRAME
+        if rows:
+            name = "Every service" if package == "nexarch" else package.replace("_", "-")
+            text += f"\n## {name}\n\n| type | status | what it means |\n|---|---|---|\n"
+            text += "".join(
+                f"| `/problems/{code}` | {status} {HTTPStatus(status).phrase} | {meaning} |\n"
+                for code, (status, meaning) in sorted(rows.items())
+            )
+    return text
+
+
+def _errors(package: str) -> Iterator[type[NexarchError]]:
+    """Every error with a code of its own that a package defines."""
+    root = importlib.import_module(package)
+    for module in pkgutil.walk_packages(root.__path__, f"{package}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    pending = [NexarchError]
+    while pending:
+        error = pending.pop()
+        pending += error.__subclasses__()
+        if "code" in vars(error) and error.__module__.split(".")[0] == package:
+            yield error
+
+
+def _meaning(error: type[NexarchError]) -> str:
+    """The class's own words, on one line of a table."""
+    return " ".join((error.__doc__ or error.title).split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

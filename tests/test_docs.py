@@ -1,0 +1,22 @@
+"""The documents that are written from the code are those of today's code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from openapi_spec_validator import validate
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_openapi_documents_and_problems_are_equal_to_the_code() -> None:
+    check = subprocess.run([sys.executable, DOCS / "write.py", "--check"], capture_output=True, text=True, check=False)
+
+    assert (check.returncode, check.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "openapi").glob("*.json")), ids=lambda path: path.stem)
+def test_each_openapi_document_is_valid(path: Path) -> None:
+    validate(json.loads(path.read_text()))
