@@ -4,6 +4,7 @@ docs/problems.md lists every type.
 """
 
 from http import HTTPStatus
+from typing import NoReturn
 
 import asyncpg
 import structlog
@@ -60,6 +61,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     try:
         return await handler(request)
     except NexarchError as error:
+        if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error(  # noqa: TRY400 - code and detail say it all
+                "request failed", code=error.code, detail=error.detail, path=request.path
+            )
         return problem_response(request, error)
     except ValidationError as error:
         return problem_response(request, from_validation(error))
@@ -100,6 +105,8 @@ def _respond(
     members: dict[str, Json],
     cause: web.HTTPException | None,
 ) -> web.Response:
+    if request.writer.output_size > 0:
+        _break_off(request, code)
     body: dict[str, Json] = {"type": f"/problems/{code}", "title": title, "status": int(status)}
     if detail is not None:
         body["detail"] = detail
@@ -115,6 +122,17 @@ def _respond(
     if isinstance(retry_after, int | float):
         response.headers["Retry-After"] = str(max(1, round(retry_after)))
     return response
+
+
+def _break_off(request: web.Request, code: str) -> NoReturn:
+    """A part of an answer is out. What can still be said is that it is not whole: the connection ends in the middle.
+
+    Anything else would reach the client as if it belonged to the body.
+    """
+    log.error("answer broken off", code=code, path=request.path)
+    if request.transport is not None:
+        request.transport.close()
+    raise ConnectionResetError(f"the answer had begun when this happened: {code}")
 
 
 def _slug(status: int) -> str:

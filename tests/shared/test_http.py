@@ -5,7 +5,7 @@ from typing import Annotated
 from uuid import UUID, uuid4
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestClient
 from openapi_spec_validator import validate
 from pydantic import BaseModel, ConfigDict, Field
@@ -69,12 +69,22 @@ async def count(request: web.Request, body: Names) -> web.Response:
     return web.json_response(len(body))
 
 
+async def breaks_off(request: web.Request) -> web.StreamResponse:
+    """Fail in the middle of an answer, in the way that the path says."""
+    response = web.StreamResponse()
+    response.content_length = 100
+    await response.prepare(request)
+    await response.write(b"half of it")
+    raise NameTaken("Too late.") if request.match_info["how"] == "known" else RuntimeError("Too late.")
+
+
 ROUTES = [
     Route("POST", "/v1/things", create, Access.EDITOR, answer=Thing, status=HTTPStatus.CREATED, errors=[NameTaken]),
     Route("GET", "/v1/things", list_things, Access.VIEWER),
     Route("GET", r"/v1/things/{id}", show, Access.PUBLIC, answer=Thing),
     Route("GET", "/v1/broken", broken, Access.PUBLIC),
     Route("POST", "/v1/names", count, Access.PUBLIC),
+    Route("GET", "/v1/breaks-off/{how}", breaks_off, Access.PUBLIC, media="text/plain"),
 ]
 
 
@@ -123,6 +133,16 @@ async def test_an_unexpected_error_says_nothing_of_its_reason(client: Client) ->
     response = await client.get("/v1/broken")
 
     assert "hunter2" not in await response.text()
+
+
+@pytest.mark.parametrize("how", ["known", "unknown"])
+async def test_an_error_in_the_middle_of_an_answer_breaks_it_off(client: Client, how: str) -> None:
+    response = await client.get(f"/v1/breaks-off/{how}")
+
+    received = await response.content.readexactly(10)
+    with pytest.raises(ClientPayloadError):
+        await response.content.read()
+    assert received == b"half of it"
 
 
 async def test_a_method_that_is_not_allowed_is_answered_with_those_that_are(client: Client) -> None:
