@@ -16,6 +16,7 @@ from dms_ingest.folders import (
     create_folder,
     delete_folder,
     get_folder,
+    hold_folder,
     list_folders,
 )
 from dms_ingest.names import NameRefused
@@ -138,6 +139,26 @@ async def test_a_folder_being_filled_is_not_deleted_under_the_document(tenant_da
         assert (await get_document(filling, document_id)).folder_id == place.id
     finally:
         await filling.close()
+        await deleting.close()
+
+
+async def test_a_folder_that_is_held_is_deleted_only_afterwards(tenant_database: TenantDatabase) -> None:
+    user = await add_user(tenant_database.owner_dsn, "editor@example.org", "editor")
+    holding = await connect(tenant_database.dsn, application_name="tests")
+    deleting = await connect(tenant_database.dsn, application_name="tests")
+    try:
+        place = await folder(holding, user, "Akten")
+        async with holding.transaction():
+            await hold_folder(holding, place.id)
+            deletion = asyncio.create_task(delete_in_transaction(deleting, place.id))
+            await until_waiting(holding, deleting)
+
+        await deletion
+
+        with pytest.raises(FolderNotFound):
+            await hold_folder(holding, place.id)
+    finally:
+        await holding.close()
         await deleting.close()
 
 

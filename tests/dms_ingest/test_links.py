@@ -107,6 +107,8 @@ def test_every_parameter_stands_there_once(name: str) -> None:
 
 def test_nothing_slides_from_one_field_into_the_next() -> None:
     url = link_url(LINK, KEY)
+    slid = link_url(replace(LINK, method="GE", tenant="Tacme"), KEY)
+    assert dict(query_of(slid))["sig"] != dict(query_of(url))["sig"]
     path = urlsplit(url).path
 
     for wrong in [

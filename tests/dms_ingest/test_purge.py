@@ -57,12 +57,21 @@ async def bytes_of(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-async def test_an_object_that_is_gone_or_stuck_does_not_keep_the_others(storage: LocalStorage, tmp_path: Path) -> None:
+async def test_an_object_that_is_gone_already_does_not_keep_the_others(storage: LocalStorage) -> None:
     await storage.put("acme", "documents/b", bytes_of(b"x"))
-    (tmp_path / "acme" / "documents" / "stuck" / "full").mkdir(parents=True)
-    keys = ["documents/gone", "documents/stuck", "documents/b"]
 
-    await delete_objects(storage, "acme", [StoredObject(storage_key=key, size_bytes=1) for key in keys])
+    await delete_objects(storage, "acme", [stored("documents/gone"), stored("documents/b")])
 
     with pytest.raises(ObjectNotFound):
         await storage.head("acme", "documents/b")
+
+
+async def test_a_store_that_fails_leaves_its_objects_to_the_scheduled_check(tmp_path: Path) -> None:
+    broken = LocalStorage(tmp_path)
+    broken.close()
+
+    await delete_objects(broken, "acme", [stored("documents/a"), stored("documents/b")])
+
+
+def stored(key: str) -> StoredObject:
+    return StoredObject(storage_key=key, size_bytes=1)
