@@ -395,6 +395,43 @@ async def test_a_tenant_with_a_thousand_jobs_does_not_delay_the_first_job_of_ano
     assert done.index("quiet") - before < 50
 
 
+async def test_one_turn_at_a_time_goes_round_though_the_first_tenant_has_jobs_and_slots_left(
+    conn: Connection, bell: Doorbell, bus_dsn: str, tenant_dsn: str, cluster: Cluster
+) -> None:
+    order: list[str] = []
+    under_way, quiet = asyncio.Event(), asyncio.Event()
+
+    async def note(ctx: JobContext) -> None:
+        order.append(ctx.tenant)
+        (quiet if ctx.tenant == "quiet" else under_way).set()
+
+    async with database.own_tenant(cluster) as other:
+        quiet_conn = await connect(other.dsn, application_name="tests")
+        await jobs.enqueue_many(conn, [NewJob("task", {}) for _ in range(10_000)])
+        async with working(
+            [task(note, concurrency=20_000)],
+            {"busy": tenant_dsn, "quiet": other.dsn},
+            bus_dsn,
+            concurrency=20_000,
+            batch=10,
+            turns_at_once=1,
+        ):
+            await asyncio.wait_for(under_way.wait(), 20)
+            await jobs.enqueue(quiet_conn, "task", {})
+            bell.ring("quiet")
+            await asyncio.wait_for(quiet.wait(), 20)
+
+        await quiet_conn.close()
+    assert order.index("quiet") < 5_000
+
+
+async def test_a_freed_slot_is_used_at_once(conn: Connection, bus_dsn: str, tenant_dsn: str) -> None:
+    await jobs.enqueue_many(conn, [NewJob("task", {}) for _ in range(300)])
+    async with working([task(Entries(), concurrency=1)], {"acme": tenant_dsn}, bus_dsn):
+        # A look every 50 ms, which is the net below this, would take 15 s.
+        await all_done(conn, within_s=10)
+
+
 async def test_never_more_jobs_run_at_once_than_there_are_slots(
     conn: Connection, bus_dsn: str, tenant_dsn: str
 ) -> None:

@@ -162,6 +162,19 @@ async def test_many_jobs_come_back_in_the_order_given(conn: Connection) -> None:
     assert ids[11] == known
 
 
+async def test_callers_that_add_the_same_keys_in_opposite_orders_do_not_deadlock(
+    two_conns: tuple[Connection, Connection],
+) -> None:
+    for number in range(5):
+        batch = [NewJob("task", {}, idempotency_key=f"{number}-{key}") for key in range(2000)]
+
+        forwards, backwards = await asyncio.gather(
+            jobs.enqueue_many(two_conns[0], batch), jobs.enqueue_many(two_conns[1], batch[::-1])
+        )
+
+        assert forwards == backwards[::-1]
+
+
 async def test_two_workers_never_claim_the_same_job(two_conns: tuple[Connection, Connection]) -> None:
     for conn in two_conns:
         await claim(conn)  # each session prepares its statement, so that both start together

@@ -1,0 +1,100 @@
+"""Who is next: one after the other, nobody twice at once, nobody forgotten."""
+
+import asyncio
+from collections.abc import Iterable
+
+from dms_worker.due import DueTenants, Reason, Turn
+
+
+async def take(due: DueTenants) -> Turn:
+    turn = await asyncio.wait_for(due.take(), 5)
+    assert turn is not None
+    return turn
+
+
+def nobody_waits(due: DueTenants) -> bool:
+    return len(due) == 0
+
+
+async def test_tenants_have_their_turns_in_the_order_of_their_marks() -> None:
+    due = DueTenants(["task"])
+    for tenant in ("a", "b", "a", "c"):
+        due.mark(tenant, Reason.RING)
+
+    assert [(await take(due)).tenant for _ in range(3)] == ["a", "b", "c"]
+    assert nobody_waits(due)
+
+
+async def test_a_tenant_with_more_work_goes_to_the_end_of_the_line() -> None:
+    due = DueTenants(["task"])
+    due.mark("a", Reason.RING)
+    due.mark("b", Reason.RING)
+    turn = await take(due)
+
+    due.again(turn, {"task"})
+    due.finish(turn)
+
+    assert [(await take(due)).tenant for _ in range(2)] == ["b", "a"]
+
+
+async def test_a_mark_during_a_turn_brings_another_turn_but_not_beside_it() -> None:
+    due = DueTenants(["task"])
+    due.mark("a", Reason.RING)
+    turn = await take(due)
+    due.mark("a", Reason.RING)
+
+    waiting = asyncio.create_task(due.take())
+    done, _ = await asyncio.wait([waiting], timeout=0.05)
+    others_wait_during_the_turn = due.others_wait
+    due.finish(turn)
+
+    assert not done
+    assert not others_wait_during_the_turn
+    second = await asyncio.wait_for(waiting, 5)
+    assert second is not None
+    assert second.tenant == "a"
+
+
+async def test_who_waits_for_a_slot_comes_back_when_one_of_its_types_is_free() -> None:
+    due = DueTenants(["task", "other"])
+    due.mark("a", Reason.RING)
+    turn = await take(due)
+    due.stand_aside(turn, {"task"})
+    due.finish(turn)
+
+    def only_other(job_types: Iterable[str]) -> set[str]:
+        return {"other"} & set(job_types)
+
+    due.slots_freed(only_other)
+    still_aside = due.types_aside("a")
+    due.slots_freed(set)
+
+    assert still_aside == {"task"}
+    back = await take(due)
+    assert (back.tenant, back.job_types) == ("a", {"task"})
+
+
+async def test_the_earlier_of_two_times_counts() -> None:
+    due = DueTenants(["task"])
+    due.mark_later("a", 0.02, Reason.TIMER)
+    due.mark_later("a", 3600, Reason.SWEEP)
+    due.mark_later("b", 3600, Reason.SWEEP)
+    due.mark_later("b", 0.04, Reason.TIMER)
+
+    turns = [await take(due) for _ in range(2)]
+
+    assert [(turn.tenant, turn.reason) for turn in turns] == [("a", Reason.TIMER), ("b", Reason.TIMER)]
+    due.close()
+
+
+async def test_after_the_close_nobody_has_a_turn() -> None:
+    due = DueTenants(["task"])
+    waiting = asyncio.create_task(due.take())
+    await asyncio.sleep(0)
+
+    due.close()
+    due.mark("a", Reason.RING)
+    due.mark_later("b", 0, Reason.TIMER)
+
+    assert await asyncio.wait_for(waiting, 5) is None
+    assert await due.take() is None
