@@ -16,6 +16,7 @@ from nexarch.tenant_database import create_database, create_role, database_dsn
 from support import dying_provisioner
 from support.database import Cluster
 from support.services import CoreApi
+from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -26,8 +27,9 @@ def dsn(core_api: CoreApi) -> str:
     return core_api.settings.registry_dsn.get_secret_value()
 
 
-async def create(core_api: CoreApi, slug: str) -> tuple[int, Any]:
-    return await core_api.call("POST", "/v1/tenants", json={"slug": slug, "name": "Acme"})
+async def create(core_api: CoreApi, slug: str, *, name: str = "Acme", key: str | None = None) -> tuple[int, Any]:
+    headers = core_api.operator | ({} if key is None else {"Idempotency-Key": key})
+    return await core_api.call("POST", "/v1/tenants", headers=headers, json={"slug": slug, "name": name})
 
 
 async def die_after(core_api: CoreApi, slug: str, step: str) -> None:
@@ -92,6 +94,49 @@ async def test_a_process_killed_after_the_last_step_leaves_a_complete_tenant(cor
 
     assert (status, problem["type"]) == (409, "/problems/slug-taken")
     assert await is_complete(core_api, slug)
+
+
+async def test_a_retry_waits_until_the_server_notices_that_the_maker_died(core_api: CoreApi) -> None:
+    slug = core_api.new_slug()
+    dying = await connect(dsn(core_api), application_name="tests")
+    await dying.execute("SELECT pg_advisory_lock(hashtextextended('nexarch tenant ' || $1, 0))", slug)
+    retry = asyncio.create_task(create(core_api, slug))
+
+    async def retry_waits() -> bool:
+        sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+        return bool(await dying.fetchval(sql))
+
+    await eventually(retry_waits)
+    await dying.close()
+
+    assert (await retry)[0] == 201
+
+
+async def test_who_did_not_hear_the_answer_hears_it_again_with_the_same_key(core_api: CoreApi) -> None:
+    slug, other = core_api.new_slug(), core_api.new_slug()
+    _, tenant = await create(core_api, slug, key="key-1")
+
+    again = await create(core_api, slug, key="key-1")
+    without = await create(core_api, slug)
+    another = await create(core_api, slug, key="key-2")
+    other_name = await create(core_api, slug, name="Umbrella", key="key-1")
+    other_slug = await create(core_api, other, key="key-1")
+
+    assert (again[0], again[1]["id"]) == (201, tenant["id"])
+    for status, problem in (without, another):
+        assert (status, problem["type"]) == (409, "/problems/slug-taken")
+    for status, problem in (other_name, other_slug):
+        assert (status, problem["type"]) == (422, "/problems/idempotency-key-reused")
+    assert (await core_api.call("GET", f"/v1/tenants/{other}"))[0] == 404
+
+
+async def test_two_creators_with_one_key_get_the_same_tenant(core_api: CoreApi) -> None:
+    slug = core_api.new_slug()
+
+    answers = await asyncio.gather(*(create(core_api, slug, key="key-1") for _ in range(2)))
+
+    assert [status for status, _ in answers] == [201, 201]
+    assert answers[0][1]["id"] == answers[1][1]["id"]
 
 
 async def test_a_database_that_was_made_but_not_recorded_is_taken_over(core_api: CoreApi) -> None:

@@ -36,7 +36,7 @@ DELTA = {
 TOTAL = {"tenant_id": ACME, "metric": "'pages'", "value": "1"}
 
 PRESENT = [
-    insert("tenants", TENANT, slug="'acme'", name="'Acme'"),
+    insert("tenants", TENANT, slug="'acme'", name="'Acme'", creation_key="'key-of-acme'"),
     insert("tenant_keys", KEY, version="1", state="'active'"),
     insert("operators", OPERATOR, name="'first'", token_sha256="sha256('first')"),
     insert("feature_flags", FLAG, key="'search'"),
@@ -80,6 +80,9 @@ REFUSED = [
     ("tenants_provisioned", insert("tenants", TENANT, status="'active'")),
     ("tenants_provisioned", insert("tenants", TENANT, provision_step="'complete'", sealed_password=SEALED)),
     ("tenants_password_sealed", insert("tenants", TENANT, provision_step="'role_created'")),
+    ("tenants_creation_key_form", insert("tenants", TENANT, creation_key="'two words'")),
+    ("tenants_creation_key_form", insert("tenants", TENANT, creation_key="''")),
+    ("tenants_creation_key_key", insert("tenants", TENANT, creation_key="'key-of-acme'")),
     ("tenants_schema_version_positive", insert("tenants", TENANT, schema_version="-1")),
     ("tenant_keys_pkey", insert("tenant_keys", KEY, version="1")),
     ("tenant_keys_tenant_fkey", insert("tenant_keys", KEY, tenant_id=NOBODY)),

@@ -20,8 +20,9 @@ from core_api.master_key import MasterKey
 from core_api.tenant_keys import create_first_key
 from core_api.tenants import Tenant, get_tenant
 from nexarch import channels
-from nexarch.db import Connection, connect, fetch_optional
+from nexarch.db import Connection, connect, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Invalid, Unavailable
+from nexarch.idempotency import IdempotencyKeyReused
 from nexarch.migrate import migrate_up, read_migrations
 from nexarch.scram import scram_verifier
 from nexarch.template import ensure_template
@@ -30,6 +31,8 @@ from nexarch.tenant_database import admit_role, create_database, database_dsn, i
 log = structlog.get_logger(__name__)
 
 PASSWORD_PURPOSE = "nexarch/tenant-password/1"  # noqa: S105 - a label
+
+_TURN_TIMEOUT_S = 10
 
 # A statement of a service that runs longer than this is a mistake, and would keep locks and memory meanwhile.
 _ROLE_SETTINGS = {
@@ -81,16 +84,16 @@ class Provisioner:
     # Each maker holds up to three connections, and copies of a database make the disk busy.
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))
 
-    async def create_tenant(self, slug: str, name: str) -> Tenant:
-        """Make a tenant, or finish one that was begun; `SlugTaken` for a complete one and while another makes it.
+    async def create_tenant(self, slug: str, name: str, idempotency_key: str | None = None) -> Tenant:
+        """Make a tenant, or finish one that was begun; a complete one is returned to who made it with this key.
 
-        `InvalidTenant`, `DatabaseNameTaken`, `TemplateBusy`.
+        `SlugTaken`, `IdempotencyKeyReused`, `InvalidTenant`, `DatabaseNameTaken`, `TemplateBusy`.
         """
         async with self.places, self._connected() as conn:
-            if not await _take_turn(conn, slug):
+            if not await _wait_for_turn(conn, slug):
                 raise SlugTaken(slug)
-            if not await _request(conn, slug, name):
-                raise SlugTaken(slug)
+            if not await _request(conn, slug, name, idempotency_key):
+                return await _made_before(conn, slug, name, idempotency_key)
             self.after_step("requested")
             return await self._finish(conn, slug)
 
@@ -208,25 +211,55 @@ class Provisioner:
             await conn.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MadeBefore:
+    is_theirs: bool | None  # None: one of the two has no key
+    is_same: bool
+
+
 async def _take_turn(conn: Connection, slug: str) -> bool:
     """Whether nobody else is making this tenant; ours until the connection closes."""
     sql = "SELECT pg_try_advisory_lock(hashtextextended('nexarch tenant ' || $1, 0))"
     return bool(await conn.fetchval(sql, slug))
 
 
-async def _request(conn: Connection, slug: str, name: str) -> bool:
+async def _wait_for_turn(conn: Connection, slug: str) -> bool:
+    """The same for who would rather wait a while: until the other maker is done, or the server notices its death."""
+    await conn.execute(f"SET lock_timeout = '{_TURN_TIMEOUT_S}s'")
+    try:
+        await conn.execute("SELECT pg_advisory_lock(hashtextextended('nexarch tenant ' || $1, 0))", slug)
+    except asyncpg.LockNotAvailableError:
+        return False
+    await conn.execute("RESET lock_timeout")
+    return True
+
+
+async def _request(conn: Connection, slug: str, name: str, key: str | None) -> bool:
     """Write the row; whether there is work to do: False for a tenant that is complete."""
     sql = """
-        INSERT INTO tenants (slug, name)
-        VALUES ($1, normalize($2, NFC))
-        ON CONFLICT (slug) DO UPDATE SET name = excluded.name
+        INSERT INTO tenants (slug, name, creation_key)
+        VALUES ($1, normalize($2, NFC), $3)
+        ON CONFLICT (slug) DO UPDATE SET name = excluded.name, creation_key = excluded.creation_key
                                    WHERE tenants.status = 'provisioning'
         RETURNING id
     """
     try:
-        return await conn.fetchval(sql, slug, name) is not None
+        return await conn.fetchval(sql, slug, name, key) is not None
+    except asyncpg.UniqueViolationError as error:  # of the key: the slug's conflict is handled above
+        raise IdempotencyKeyReused from error
     except asyncpg.CheckViolationError as error:
         raise InvalidTenant("The slug or the name is not one that can be stored.", name=name) from error
+
+
+async def _made_before(conn: Connection, slug: str, name: str, key: str | None) -> Tenant:
+    """The complete tenant, for who made it and did not hear the answer; `SlugTaken`, `IdempotencyKeyReused`."""
+    sql = "SELECT creation_key = $2 AS is_theirs, name = normalize($3, NFC) AS is_same FROM tenants WHERE slug = $1"
+    before = await fetch_one(conn, _MadeBefore, sql, slug, key, name)
+    if not before.is_theirs:
+        raise SlugTaken(slug)
+    if not before.is_same:
+        raise IdempotencyKeyReused
+    return await get_tenant(conn, slug)
 
 
 async def _record(conn: Connection, tenant_id: UUID, step: str) -> None:

@@ -16,6 +16,7 @@ from core_api.users import EmailTaken, InvalidUser, NoSuchUser
 from core_api.views import credentials, flags, for_modules, modules, tenants, tokens, usage, users
 from nexarch.auth import Access
 from nexarch.errors import TooManyRequests
+from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
 from nexarch.routing import Route
 
@@ -27,7 +28,7 @@ _ADMITTED = [*_WORKABLE, ModuleNotActive]
 # fmt: off
 ROUTES = [
     Route("POST", "/v1/tenants", tenants.create, _OPERATOR, tenants.TenantAnswer, _CREATED,
-          [SlugTaken, InvalidTenant, DatabaseNameTaken, TemplateBusy]),
+          [SlugTaken, InvalidTenant, DatabaseNameTaken, TemplateBusy, BadIdempotencyKey, IdempotencyKeyReused]),
     Route("GET", "/v1/tenants", tenants.list_, _OPERATOR | _SERVICE, tenants.TenantPage, errors=[BadCursor]),
     Route("GET", "/v1/tenants/{slug}", tenants.get, _OPERATOR, tenants.TenantAnswer, errors=[NoSuchTenant]),
     Route("POST", "/v1/tenants/{slug}/suspend", tenants.suspend, _OPERATOR, tenants.TenantAnswer,

@@ -24,12 +24,13 @@ from dms_ingest.revisions import RevisionNotFound
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.texts import TextNotThere
-from dms_ingest.upload_sessions import IdempotencyKeyReused, UploadClosed, UploadNotFound
+from dms_ingest.upload_sessions import UploadClosed, UploadNotFound
 from dms_ingest.views import documents, downloads, folders, links, metadata, revisions, search, tags, texts, uploads
 from nexarch.auth import Access
 from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
 from nexarch.errors import InsufficientStorage, UnsupportedType
+from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
 from nexarch.routing import Route
 
@@ -52,7 +53,7 @@ UPLOADS = [
             FolderNotFound,
             DocumentNotFound,
             IdempotencyKeyReused,
-            uploads.BadIdempotencyKey,
+            BadIdempotencyKey,
         ],
     ),
     Route("GET", "/v1/uploads/{id}", uploads.get, Access.EDITOR, answer=uploads.Upload, errors=[UploadNotFound]),

@@ -14,7 +14,8 @@ from dms_ingest.documents import DocumentNotFound
 from dms_ingest.folders import FolderNotFound
 from dms_ingest.names import NameRefused
 from nexarch.db import Connection, fetch_optional
-from nexarch.errors import Conflict, Invalid, NotFound
+from nexarch.errors import Conflict, NotFound
+from nexarch.idempotency import IdempotencyKeyReused
 
 
 class UploadNotFound(NotFound):
@@ -28,13 +29,6 @@ class UploadClosed(Conflict):
 
     code = "upload-closed"
     title = "The upload is complete"
-
-
-class IdempotencyKeyReused(Invalid):
-    """The same Idempotency-Key came before with another request."""
-
-    code = "idempotency-key-reused"
-    title = "The Idempotency-Key stands for another request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +85,7 @@ async def create_session(
     if session is None and idempotency_key is not None:
         session = await _by_key(conn, user_id, idempotency_key)
         if session is not None and _announcement(session) != new:
-            raise IdempotencyKeyReused("This Idempotency-Key was sent before with another body; use a new one.")
+            raise IdempotencyKeyReused
     if session is not None:
         return session
     if new.document_id is not None:

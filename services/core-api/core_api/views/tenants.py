@@ -12,6 +12,7 @@ from core_api import tenants
 from core_api.keys import PROVISIONER, REGISTRY
 from core_api.tenants import Tenant
 from core_api.views.bodies import Body, Name, Slug, slug_in_path
+from nexarch.idempotency import idempotency_key
 from nexarch.pages import PageQuery, decode_cursor, encode_cursor
 from nexarch.routing import json_response
 
@@ -50,8 +51,12 @@ class TenantPage(BaseModel):
 
 
 async def create(request: web.Request, body: NewTenant) -> web.Response:
-    """`POST /v1/tenants`: make a tenant with its database, role and key, or finish one whose making was cut off."""
-    tenant = await request.app[PROVISIONER].create_tenant(body.slug, body.name)
+    """`POST /v1/tenants`: make a tenant with its database, role and key, or finish one whose making was cut off.
+
+    With an `Idempotency-Key` the same request again is answered with the tenant that the first one made.
+    """
+    key = idempotency_key(request.headers)
+    tenant = await request.app[PROVISIONER].create_tenant(body.slug, body.name, key)
     location = f"/v1/tenants/{tenant.slug}"
     return json_response(TenantAnswer.of(tenant), HTTPStatus.CREATED, {"Location": location})
 

@@ -19,23 +19,17 @@ from dms_ingest.names import composed
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.caller import caller, tenant_connection
 from dms_ingest.views.documents import document_response
-from nexarch.errors import Invalid, TooLarge, UnsupportedType
+from nexarch.errors import TooLarge, UnsupportedType
+from nexarch.idempotency import idempotency_key
 from nexarch.routing import go_on, id_in_path, json_response
 
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
-_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class FileTooLarge(TooLarge):
     """The file is larger than this service takes; `limit_bytes` is what it takes."""
 
     code = "file-too-large"
-
-
-class BadIdempotencyKey(Invalid):
-    """An Idempotency-Key has 1 to 255 visible ASCII characters."""
-
-    code = "bad-idempotency-key"
 
 
 def _essence(mime_type: str) -> str:
@@ -116,7 +110,7 @@ async def create(request: web.Request, body: NewUpload) -> web.Response:
         document_id=body.document_id,
         sha256=None if body.sha256 is None else bytes.fromhex(body.sha256),
     )
-    key = _idempotency_key(request)
+    key = idempotency_key(request.headers)
     async with tenant_connection(request) as conn:
         session = await upload_sessions.create_session(
             conn, caller(request).id, new, lifetime_s=settings.upload_lifetime_s, idempotency_key=key
@@ -161,13 +155,6 @@ async def delete(request: web.Request) -> web.Response:
 async def _session(request: web.Request) -> Session:
     async with tenant_connection(request) as conn:
         return await upload_sessions.get_session(conn, caller(request).id, id_in_path(request))
-
-
-def _idempotency_key(request: web.Request) -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
-        raise BadIdempotencyKey("An Idempotency-Key has 1 to 255 visible ASCII characters.")
-    return key
 
 
 def _as_json(session: Session) -> Upload:
