@@ -21,6 +21,7 @@ class Proxy:
     close_at_cut: bool = False
     sent: int = 0  # to the service
     received: int = 0  # from the service
+    was_asked: asyncio.Event = field(default_factory=asyncio.Event)  # for a first connection
     was_cut: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count_sent(self, size: int) -> bool:
@@ -69,6 +70,7 @@ async def run_proxy(upstream: str) -> AsyncIterator[Proxy]:
 
 
 async def _serve(proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    proxy.was_asked.set()
     if proxy.is_closed:
         writer.close()
         return

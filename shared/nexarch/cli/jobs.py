@@ -2,12 +2,13 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import click
 
 from nexarch.cli.client import jobs_api, open_session
 from nexarch.cli.options import Options, page_options, pass_options, shared_options
-from nexarch.cli.output import note, show_json, show_table, state, when
+from nexarch.cli.output import note, show_fields, show_json, show_table, state, when
 from nexarch.cli.target import resolve_target
 
 _STATES = ["pending", "processing", "succeeded", "failed", "dead_letter"]
@@ -16,6 +17,27 @@ _STATES = ["pending", "processing", "succeeded", "failed", "dead_letter"]
 @click.group()
 def jobs() -> None:
     """Jobs of a tenant, for its admins."""
+
+
+@jobs.command("show")
+@click.argument("job_id", metavar="JOB", type=click.UUID)
+@shared_options
+@pass_options
+def show(options: Options, *, job_id: UUID) -> None:
+    """Show one job with its payload and its last error."""
+
+    async def ask() -> dict[str, Any]:
+        async with open_session() as session:
+            job: dict[str, Any] = await jobs_api(session, resolve_target(options.endpoints)).call(
+                "GET", f"/v1/jobs/{job_id}"
+            )
+            return job
+
+    job = asyncio.run(ask())
+    if options.json:
+        show_json(job)
+    else:
+        show_fields([(name, state(value) if name == "status" else value) for name, value in job.items()])
 
 
 @jobs.command("list")
@@ -44,7 +66,7 @@ def list_(options: Options, *, status: str | None, limit: int, everything: bool,
             f"{job['attempts']}/{job['max_attempts']}",
             when(job.get("available_at")),
             when(job.get("finished_at")),
-            job.get("last_error"),
+            (job.get("last_error") or {}).get("detail"),
         )
         for job in page["items"]
     ]

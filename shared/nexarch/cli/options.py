@@ -38,7 +38,7 @@ _SHARED = [
     click.option("--json", is_flag=True, expose_value=False, callback=_keep, help="One JSON document on stdout."),
     click.option(
         "--endpoints",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=click.Path(dir_okay=False, path_type=Path),
         envvar="NEXARCH_ENDPOINTS",
         expose_value=False,
         callback=_keep,

@@ -53,7 +53,12 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, noth
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold", justify="right" if column in _NUMERIC else "left")
+        table.add_column(
+            column,
+            overflow="fold",
+            no_wrap=column in _COPIED,
+            justify="right" if column in _NUMERIC else "left",
+        )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row))
     _stdout().print(table)
@@ -69,12 +74,16 @@ def show_fields(fields: Sequence[tuple[str, object]]) -> None:
     _stdout().print(table)
 
 
-_NUMERIC = {"size", "revision", "attempts", "pages", "rank"}
+_NUMERIC = {"size", "revision", "attempts", "version", "pending"}
+_COPIED = {"id", "document", "job"}  # ids, which people copy: never broken over two lines
 
 
 def clean(value: object) -> str:
-    """A value as text that is safe on a terminal; None is empty."""
-    return "" if value is None else _HARMFUL.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    """A value as text that is safe on a terminal; None is empty, lists and objects are JSON."""
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    return _HARMFUL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def highlighted(parts: Sequence[Mapping[str, Any]]) -> Text:

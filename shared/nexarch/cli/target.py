@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexarch.cli.failures import Failure, NotAuthorised
+from nexarch.cli.failures import Failure, NotAuthorised, Unavailable
 from nexarch.cli.private_files import write_private
 
 LOCAL_ENDPOINTS = Path(".nexarch/endpoints.json")
@@ -107,7 +107,9 @@ def _from_endpoints(path: Path) -> Target:
     try:
         values = _read(path)
     except FileNotFoundError as error:
-        raise Failure(f"There is no file {path}.", hint="`nexarch up` writes it while it runs.") from error
+        raise Unavailable(
+            f"There is no file {path}.", hint="`nexarch up` writes it, for as long as it runs."
+        ) from error
     demo = values.get("demo") or {}
     return Target(
         source=str(path),

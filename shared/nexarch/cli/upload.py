@@ -1,7 +1,6 @@
 """`nexarch upload`: files into the platform, resumable."""
 
 import asyncio
-import mimetypes
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from rich.progress import Progress
 
 from nexarch.cli.client import Api, documents_api, open_session
 from nexarch.cli.failures import FAILED, Failure, NotAuthorised, Unavailable
+from nexarch.cli.media_types import media_type
 from nexarch.cli.options import Options, pass_options, shared_options
 from nexarch.cli.output import clean, note, show_json, show_table, size, state, transfer_progress
 from nexarch.cli.processing import wait_until_processed
@@ -90,11 +90,10 @@ def _request(
     path: Path, name: str | None, mime_type: str | None, folder_id: UUID | None, document_id: UUID | None
 ) -> UploadRequest:
     filename = name or os.fsencode(path.name).decode("utf-8", "replace")
-    guessed, _ = mimetypes.guess_type(filename)
     return UploadRequest(
         path=path,
         filename=filename,
-        mime_type=mime_type or guessed or "application/octet-stream",
+        mime_type=mime_type or media_type(filename),
         folder_id=folder_id,
         document_id=document_id,
     )

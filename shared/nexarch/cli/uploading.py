@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from nexarch.cli.client import Api
-from nexarch.cli.failures import Failure, NotFound, Unavailable
+from nexarch.cli.failures import Failure, NotAuthorised, NotFound, Unavailable
 from nexarch.cli.retrying import Patience
 from nexarch.cli.upload_state import UploadKey, UploadState, forget_state, read_state, write_state
 
@@ -64,9 +64,7 @@ async def upload_file(
         if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             forget_state(key)
             raise Failure(f"{request.path} changed while it was sent.", hint="Upload it again when it is at rest.")
-        document = await _complete(api, state, patience)
-        forget_state(key)
-        return document
+        return await _complete(api, state, patience, key)
     finally:
         os.close(descriptor)
 
@@ -185,9 +183,17 @@ async def _put(api: Api, upload_id: UUID, offset: int, chunk: bytes, received: i
         raise Unavailable(f"{api.service} at {api.url} takes too long.") from error
 
 
-async def _complete(api: Api, state: UploadState, patience: Patience) -> dict[str, Any]:
+async def _complete(api: Api, state: UploadState, patience: Patience, key: UploadKey) -> dict[str, Any]:
     """Make the document; asked again after a lost answer, the server gives the same one."""
-    document: dict[str, Any] = await _patiently(patience, api, "POST", f"/v1/uploads/{state.upload_id}/complete")
+    path = f"/v1/uploads/{state.upload_id}/complete"
+    try:
+        document: dict[str, Any] = await _patiently(patience, api, "POST", path)
+    except (Unavailable, NotAuthorised):
+        raise
+    except Failure:
+        forget_state(key)  # refused for good: the next run begins anew
+        raise
+    forget_state(key)
     return document
 
 

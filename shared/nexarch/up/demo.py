@@ -6,7 +6,6 @@ downloaded again; SHA-256 of what went in and what came out must be the same.
 
 import asyncio
 import hashlib
-import mimetypes
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 from nexarch.cli.client import Api, documents_api, open_session, operator_api
 from nexarch.cli.downloading import download_to_file, look_up
 from nexarch.cli.failures import Failure
+from nexarch.cli.media_types import media_type
 from nexarch.cli.processing import wait_until_processed
 from nexarch.cli.target import Target
 from nexarch.cli.uploading import UploadRequest, upload_file
@@ -175,5 +175,4 @@ def _sha256(file: Path) -> str:
 
 def foreign_sample(file: Path) -> Sample:
     """A user's own file: nothing is known of what it holds, and it may be unreadable."""
-    guessed, _ = mimetypes.guess_type(file.name)
-    return Sample(file, guessed or "application/octet-stream", must_succeed=False)
+    return Sample(file, media_type(file.name), must_succeed=False)

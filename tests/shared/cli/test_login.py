@@ -6,6 +6,7 @@ import pytest
 
 from support.command import Command
 from support.database import free_port
+from support.ingest import Ingest
 from support.services import CoreApi, Tenant
 
 pytestmark = pytest.mark.database
@@ -119,3 +120,35 @@ async def test_the_token_of_a_login_is_printed_for_other_programs(core_api: Core
     assert nobody.code == 4
     assert result.code == 0, result.err
     assert result.out.strip() == json.loads(profile(nexarch).read_text())["token"]
+
+
+async def test_a_token_that_is_refused_is_renewed_where_the_password_is_known(
+    core_api: CoreApi, ingest: Ingest, nexarch: Command
+) -> None:
+    tenant = await core_api.create_tenant()
+    variables = {"NEXARCH_PASSWORD": tenant.password}
+    await nexarch(*arguments(core_api, tenant), "--ingest", ingest.url, variables=variables)
+    kept = json.loads(profile(nexarch).read_text())
+    profile(nexarch).write_text(json.dumps(kept | {"token": "not.a.token"}))
+
+    alone = await nexarch("documents", "list")
+    with_password = await nexarch("documents", "list", variables=variables)
+
+    assert (alone.code, with_password.code) == (4, 0)
+
+
+async def test_the_endpoints_of_a_running_platform_need_no_login(
+    core_api: CoreApi, ingest: Ingest, nexarch: Command
+) -> None:
+    tenant = await core_api.create_tenant()
+    demo = {"tenant": tenant.slug, "email": tenant.email, "password": tenant.password}
+    endpoints = {"core_api": core_api.url, "dms_ingest": ingest.url, "operator_token": core_api.operator_token}
+    (nexarch.home / "endpoints.json").write_text(json.dumps(endpoints | {"demo": demo}))
+
+    as_user = await nexarch("documents", "list", "--endpoints", "endpoints.json", "--json")
+    as_operator = await nexarch("--json", "--endpoints", "endpoints.json", "tenants", "list")
+    stopped = await nexarch("documents", "list", "--endpoints", "nowhere.json")
+
+    assert as_user.json == {"items": [], "next_cursor": None}
+    assert [item["slug"] for item in as_operator.json["items"]] == [tenant.slug]
+    assert stopped.code == 5

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -118,8 +119,8 @@ async def test_an_upload_outlives_a_server_that_is_killed_and_started_again(
 
 
 async def test_a_refused_file_does_not_stop_the_next(nexarch: Command, tmp_path: Path) -> None:
-    refused, taken = tmp_path / "a.exe", tmp_path / "b.pdf"
-    refused.write_bytes(b"MZ")
+    refused, taken = tmp_path / "a.html", tmp_path / "b.pdf"
+    refused.write_text("<script>")
     write_pdf(taken, 2000)
 
     result = await nexarch("upload", refused, taken, "--json")
@@ -173,3 +174,29 @@ async def test_a_server_that_is_away_ends_with_5_after_the_patience_given(
 
     assert result.code == 5
     assert "does not answer" in result.err
+
+
+async def test_a_file_that_is_refused_when_it_is_whole_is_not_remembered(nexarch: Command, tmp_path: Path) -> None:
+    file = tmp_path / "a.pdf"
+    file.write_text("This is no PDF.")
+
+    result = await nexarch("upload", file)
+
+    assert result.code == 1
+    assert not list((nexarch.home / "state").rglob("*.json"))
+
+
+async def test_ctrl_c_ends_an_upload_with_130_and_without_a_traceback(
+    core_api: CoreApi, editor: Person, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.pdf"
+    write_pdf(file, 2000)
+    async with run_proxy("http://127.0.0.1:1") as proxy:
+        proxy.is_closed = True
+        process = await user_command(tmp_path / "home", core_api, editor, proxy.url).start("upload", file)
+        async with asyncio.timeout(60):
+            await proxy.was_asked.wait()
+            process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+
+    assert (process.returncode, out, err) == (130, b"", b"nexarch: interrupted\n")
