@@ -16,7 +16,6 @@ from typing import Any
 import aiohttp
 import asyncpg
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
 from dms_ingest.app import create_app
@@ -111,9 +110,18 @@ async def run_ingest(settings: Settings) -> AsyncIterator[Ingest]:
 
 @asynccontextmanager
 async def serving(app: web.Application) -> AsyncIterator[str]:
-    """Serve an application on a free port; gives its URL."""
-    async with TestServer(app) as server:
-        yield str(server.make_url("")).rstrip("/")
+    """Serve an application on a free port, as `nexarch.serve` does; gives its URL.
+
+    aiohttp's TestServer cancels a handler when its client goes away; the real thing lets it end.
+    """
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
 
 
 async def sign_in(core: CoreApi, *, role: str = "editor") -> Person:
@@ -154,9 +162,16 @@ class IngestProcess:
         self.process = process
         self.url = url
 
-    def kill(self) -> None:
-        """End it at once, as the kernel does."""
+    async def kill(self) -> None:
+        """End it at once, as the kernel does when memory is short."""
         self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        """Ask it to stop, wait until it has, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            return await self.process.wait()
 
     def resident_bytes(self) -> int:
         """Its memory now, without pages of files."""

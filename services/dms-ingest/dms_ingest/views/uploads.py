@@ -19,6 +19,7 @@ from dms_ingest.names import composed
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.caller import caller, tenant_connection
 from dms_ingest.views.documents import document_response
+from dms_ingest.views.request_body import RequestBody
 from nexarch.errors import TooLarge, UnsupportedType
 from nexarch.idempotency import idempotency_key
 from nexarch.routing import go_on, id_in_path, json_response
@@ -133,7 +134,7 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
     user, receiver = caller(request), request.app[RECEIVER]
     session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
     await go_on(request)
-    await receiver.receive(user, session, query.offset, request.content.readany)
+    await receiver.receive(user, session, query.offset, RequestBody(request.content).read)
     return json_response(_as_json(await _session(request)))
 
 

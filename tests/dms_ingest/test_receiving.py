@@ -1,0 +1,239 @@
+"""What a line can do to an upload: break, lie about its length, fall silent, or find the disk full."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, run_ingest_process
+from support.services import CoreApi
+from support.waiting import eventually
+
+pytestmark = pytest.mark.database
+
+MIB = 1 << 20
+
+
+class RawLine:
+    """An HTTP request sent byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def status(self) -> int:
+        """The status of the next answer."""
+        async with asyncio.timeout(15):
+            line = await self.reader.readline()
+        return int(line.split()[1])
+
+    def reset(self) -> None:
+        """Break the line with RST, as a router that lost its state does."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+    async def close(self) -> None:
+        """End the line politely, with FIN."""
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+async def begin_put(ingest: Ingest, person: Person, upload_id: str, *headers: str, offset: int = 0) -> RawLine:
+    """Send the head of a PUT, with these headers."""
+    url = urlsplit(ingest.url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    line = RawLine(reader, writer)
+    head = [
+        f"PUT /v1/uploads/{upload_id}/content?offset={offset} HTTP/1.1",
+        f"Host: {url.netloc}",
+        f"Authorization: Bearer {person.token}",
+        *headers,
+    ]
+    await line.send(("\r\n".join(head) + "\r\n\r\n").encode())
+    return line
+
+
+async def received(ingest: Ingest, person: Person, upload_id: str) -> list[tuple[int, int]]:
+    _, upload = await ingest.call(person, "GET", f"/v1/uploads/{upload_id}")
+    return [(part["start"], part["end"]) for part in upload["received"]]
+
+
+async def test_a_file_cut_at_half_by_a_reset_goes_on_where_it_was(ingest: Ingest, editor: Person) -> None:
+    content = PDF + os.urandom(8 * MIB)
+    sent = len(content) // 2 + 12_345
+    upload_id = await ingest.open_upload(editor, len(content))
+    line = await begin_put(ingest, editor, upload_id, f"Content-Length: {len(content)}")
+    await line.send(content[:sent])
+    # Let the bytes reach the other side: a reset takes back what is still on its way.
+    await eventually(lambda: size_reaches(staged(ingest, editor, upload_id), sent - MIB))
+
+    line.reset()
+
+    await eventually(lambda: something_came(ingest, editor, upload_id))
+    [(start, end)] = await received(ingest, editor, upload_id)
+    assert start == 0
+    assert 0.9 * sent <= end <= sent
+    status, _ = await ingest.put(editor, upload_id, content[end:], end)
+    assert status == 200
+    status, document = await ingest.complete(editor, upload_id)
+    assert (status, document["current_revision"]["size"]) == (200, len(content))
+
+
+def staged(ingest: Ingest, person: Person, upload_id: str) -> Path:
+    return ingest.settings.staging_dir / person.tenant.slug / upload_id
+
+
+async def size_reaches(file: Path, size: int) -> bool:
+    return size_of(file) >= size
+
+
+def size_of(file: Path) -> int:
+    return file.stat().st_size if file.exists() else -1
+
+
+async def something_came(ingest: Ingest, person: Person, upload_id: str) -> bool:
+    return await received(ingest, person, upload_id) != []
+
+
+async def test_a_broken_line_keeps_the_last_byte_that_came(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 1000)
+    line = await begin_put(ingest, editor, upload_id, "Content-Length: 900", offset=100)
+    await line.send(b"x" * 333)
+
+    await line.close()
+
+    await eventually(lambda: something_came(ingest, editor, upload_id))
+    assert await received(ingest, editor, upload_id) == [(100, 433)]
+
+
+async def test_a_chunked_body_that_is_too_long_is_cut_at_the_announced_size(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 5000)
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 1000
+
+    status, problem = await ingest.put(editor, upload_id, endless(), 1000)
+
+    assert (status, problem["type"], problem["size"]) == (413, "/problems/beyond-announced-size", 5000)
+    assert await received(ingest, editor, upload_id) == [(1000, 5000)]
+    assert size_of(staged(ingest, editor, upload_id)) == 5000
+
+
+async def test_a_length_beyond_the_announced_size_is_refused_before_the_first_byte(
+    ingest: Ingest, editor: Person
+) -> None:
+    upload_id = await ingest.open_upload(editor, 5000)
+    for offset, status in [(0, 413), (4999, 413), (5001, 422)]:
+        line = await begin_put(ingest, editor, upload_id, "Content-Length: 5001", "Expect: 100-continue", offset=offset)
+
+        assert await line.status() == status
+        await line.close()
+
+    assert await received(ingest, editor, upload_id) == []
+
+
+async def test_a_client_that_waits_for_it_is_told_to_go_on(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 5)
+    line = await begin_put(ingest, editor, upload_id, "Content-Length: 5", "Expect: 100-continue")
+
+    asked = await line.status()
+    await line.reader.readline()
+    await line.send(b"hello")
+
+    assert asked == 100
+    assert await line.status() == 200
+    await line.close()
+
+
+async def test_a_compressed_body_is_refused(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 1000)
+    line = await begin_put(ingest, editor, upload_id, "Content-Length: 5", "Content-Encoding: gzip")
+
+    assert await line.status() == 415
+    await line.close()
+
+
+async def test_a_full_disk_is_told_and_what_lies_on_it_is_recorded(ingest: Ingest, editor: Person) -> None:
+    upload_id = await ingest.open_upload(editor, 8 * MIB)
+    limit = 3 * MIB + 777
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # To the writer a limit on the size of files is what a full disk is: a short write, then an error.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        status, problem = await ingest.put(editor, upload_id, os.urandom(8 * MIB))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert (status, problem["type"]) == (507, "/problems/staging-full")
+    assert await received(ingest, editor, upload_id) == [(0, limit)]
+    assert size_of(staged(ingest, editor, upload_id)) == limit
+    status, upload = await ingest.put(editor, upload_id, os.urandom(8 * MIB - limit), limit)
+    assert (status, upload["missing"]) == (200, [])
+
+
+async def test_a_line_that_falls_silent_or_talks_nonsense_is_ended_and_its_bytes_are_kept(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    settings = ingest_settings(core_api, bus_dsn, tmp_path, upload_idle_s=0.3)
+    async with run_ingest(settings) as ingest:
+        for rest in (b"", b"not a length\r\n"):
+            upload_id = await ingest.open_upload(editor, 1000)
+            line = await begin_put(ingest, editor, upload_id, "Transfer-Encoding: chunked")
+            await line.send(b"5\r\nhello\r\n")
+            await eventually(partial(size_reaches, staged(ingest, editor, upload_id), 0))
+
+            await line.send(rest)
+            status = await line.status()
+
+            assert status == 409
+            assert await received(ingest, editor, upload_id) == [(0, 5)]
+            await line.close()
+
+
+async def test_complete_does_not_wait_for_a_line_that_hangs(ingest: Ingest, editor: Person) -> None:
+    content = PDF + bytes(1000)
+    upload_id = await ingest.open_upload(editor, len(content))
+    hanging = await begin_put(ingest, editor, upload_id, f"Content-Length: {len(content)}")
+    await hanging.send(content[:10])
+    await eventually(lambda: size_reaches(staged(ingest, editor, upload_id), 0))
+    await ingest.put(editor, upload_id, content)
+
+    async with asyncio.timeout(5):
+        status, _ = await ingest.complete(editor, upload_id)
+
+    assert status == 200
+    assert await hanging.status() == 409
+    await hanging.close()
+
+
+async def test_a_stop_of_the_service_keeps_what_came(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    settings = ingest_settings(core_api, bus_dsn, tmp_path, grace_period_s=0.3)
+    async with run_ingest_process(settings) as (ingest, process):
+        upload_id = await ingest.open_upload(editor, 5 * MIB)
+        line = await begin_put(ingest, editor, upload_id, f"Content-Length: {5 * MIB}")
+        await line.send(b"x" * (2 * MIB + 5))
+        await eventually(lambda: size_reaches(staged(ingest, editor, upload_id), 2 * MIB))
+
+        exit_code = await process.stop()
+
+    async with run_ingest(settings) as ingest:
+        assert await received(ingest, editor, upload_id) == [(0, 2 * MIB + 5)]
+    assert exit_code == 0
+    await line.close()
