@@ -173,10 +173,15 @@ class IngestProcess:
         async with asyncio.timeout(30):
             return await self.process.wait()
 
-    def resident_bytes(self) -> int:
-        """Its memory now, without pages of files."""
+    def reset_peak(self) -> int:
+        """Begin to measure the peak of its resident memory anew; returns what it is now, in bytes."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        return self.peak_bytes()
+
+    def peak_bytes(self) -> int:
+        """The most resident memory since then."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        match = re.search(r"RssAnon:\s+(\d+) kB", status)
+        match = re.search(r"VmHWM:\s+(\d+) kB", status)
         assert match is not None
         return int(match[1]) * 1024
 
