@@ -1,5 +1,6 @@
 """Documents over HTTP: what a caller sees of them and of their state."""
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -54,6 +55,20 @@ async def test_a_document_is_renamed_and_moved_at_the_version_that_was_read(inge
     assert (status, changed["name"], changed["folder_id"]) == (200, "Neu.pdf", folder["id"])
     assert (stale, problem["type"], problem["version"]) == (412, "/problems/version-changed", changed["version"])
     assert (back, top["name"], top["folder_id"]) == (200, "Neu.pdf", None)
+
+
+async def test_of_two_writers_at_once_who_read_the_same_version_one_is_told(ingest: Ingest, editor: Person) -> None:
+    document = await ingest.upload(editor, PDF)
+    path = f"/v1/documents/{document['id']}"
+    read = {"If-Match": f'"{document["version"]}"'}
+
+    answers = await asyncio.gather(
+        *(ingest.call(editor, "PATCH", path, json={"name": f"{n}.pdf"}, headers=read) for n in range(4))
+    )
+
+    assert sorted(status for status, _ in answers) == [200, 412, 412, 412]
+    _, now = await ingest.call(editor, "GET", path)
+    assert now["version"] == document["version"] + 1
 
 
 async def test_a_tag_that_is_not_ours_matches_no_version(ingest: Ingest, editor: Person) -> None:

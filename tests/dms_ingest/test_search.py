@@ -1,11 +1,13 @@
+import asyncio
 import unicodedata
 from uuid import UUID
 
 import pytest
 
 from dms_ingest.documents import delete_document
-from dms_ingest.search import Hit, Marks, Part, search
-from nexarch.db import Connection
+from dms_ingest.search import Hit, Marks, Part, SearchTooSlow, search
+from nexarch.db import Connection, connect
+from support.database import TenantDatabase
 from support.documents import add_document, next_revision
 
 pytestmark = pytest.mark.database
@@ -64,6 +66,30 @@ async def test_pages_follow_the_rank_and_miss_nothing(tenant_conn: Connection, t
 
     assert len({hit.document_id for hit in seen}) == 7
     assert [hit.rank for hit in seen] == sorted((hit.rank for hit in seen), reverse=True)
+
+
+async def test_a_search_that_takes_too_long_is_given_up(
+    tenant_database: TenantDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dms_ingest.search.TIMEOUT_S", 0.1)
+    searching = await connect(tenant_database.dsn, application_name="tests")
+    blocking = await connect(tenant_database.owner_dsn, application_name="tests")
+    try:
+        async with blocking.transaction():
+            await blocking.execute("LOCK TABLE document_texts")
+            async with asyncio.timeout(10):
+                with pytest.raises(SearchTooSlow):
+                    await search_in_transaction(searching)
+
+        assert await search_in_transaction(searching) == []
+    finally:
+        await searching.close()
+        await blocking.close()
+
+
+async def search_in_transaction(conn: Connection) -> list[Hit]:
+    async with conn.transaction(readonly=True):
+        return await found(conn, "Vertrag")
 
 
 def test_a_snippet_is_taken_apart_at_its_marks() -> None:
