@@ -1,4 +1,4 @@
-"""dms-ingest as a process of its own: killed where it hurts, and measured."""
+"""dms-ingest as a process of its own, killed where it hurts."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 import pytest
@@ -15,7 +14,7 @@ from pydantic import SecretStr
 from dms_ingest.settings import Settings
 from nexarch.db import Connection
 from support.ingest import PDF, Person, ingest_settings, run_ingest, run_ingest_process, tenant_database
-from support.proxy import SwallowingProxy
+from support.proxy import proxied
 from support.services import CoreApi
 from support.waiting import eventually
 
@@ -62,19 +61,16 @@ async def test_killed_between_the_object_and_the_commit_leaves_nothing_and_compl
 async def test_killed_between_the_commit_and_the_ring_leaves_everything_for_the_sweep_to_find(
     core_api: CoreApi, editor: Person, settings: Settings
 ) -> None:
-    bus = urlsplit(settings.bus_dsn.get_secret_value())
-    proxy = SwallowingProxy(bus.hostname or "", bus.port or 0)
-    await proxy.accept()
-    netloc = f"{bus.username}:{bus.password}@127.0.0.1:{proxy.port}"
-    through_proxy = settings.model_copy(
-        update={"bus_dsn": SecretStr(urlunsplit(bus._replace(netloc=netloc)))},
-    )
-    async with tenant_database(core_api, editor) as conn:
-        async with run_ingest_process(through_proxy) as (ingest, process):
+    async with (
+        proxied(settings.bus_dsn.get_secret_value()) as (bus_dsn, bus),
+        tenant_database(core_api, editor) as conn,
+    ):
+        behind_proxy = settings.model_copy(update={"bus_dsn": SecretStr(bus_dsn)})
+        async with run_ingest_process(behind_proxy) as (ingest, process):
             await ingest.upload(editor, PDF)
             upload_id = await ingest.open_upload(editor, len(PDF))
             await ingest.put(editor, upload_id, PDF)
-            proxy.swallow_everything()
+            bus.swallow_everything()
 
             status, document = await ingest.complete(editor, upload_id)
             await process.kill()
@@ -83,7 +79,6 @@ async def test_killed_between_the_commit_and_the_ring_leaves_everything_for_the_
         assert await rows(conn) == (2, 2, 2, 2)
         async with run_ingest(settings) as ingest:
             again, same = await ingest.complete(editor, upload_id)
-    await proxy.close()
 
     assert (again, same["id"]) == (200, document["id"])
     _, tenant = await core_api.call("GET", f"/v1/tenants/{editor.tenant.slug}")
@@ -117,30 +112,6 @@ async def slowly(content: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(content), 10_000):
         yield content[start : start + 10_000]
         await asyncio.sleep(0.005)
-
-
-async def test_memory_stays_the_same_while_256_mib_come_and_are_sealed(editor: Person, settings: Settings) -> None:
-    size = 256 * MIB
-    block = os.urandom(MIB)
-    digest = hashlib.sha256()
-
-    async def blocks() -> AsyncIterator[bytes]:
-        for number in range(size // MIB):
-            piece = number.to_bytes(8, "big") + block[8:]
-            digest.update(piece)
-            yield piece
-
-    async with run_ingest_process(settings) as (ingest, process):
-        await ingest.upload(editor, PDF)
-        before = process.reset_peak()
-        upload_id = await ingest.open_upload(editor, size, mime_type="application/octet-stream")
-        sent, _ = await ingest.put(editor, upload_id, blocks())
-        completed, document = await ingest.complete(editor, upload_id)
-        peak = process.peak_bytes()
-
-    assert (sent, completed) == (200, 200)
-    assert document["current_revision"]["sha256"] == digest.hexdigest()
-    assert peak - before < 48 * MIB
 
 
 async def somebody_waits_for_a_lock(conn: Connection) -> bool:
