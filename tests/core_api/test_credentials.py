@@ -4,11 +4,14 @@ import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from nexarch.db import connect
+from core_api import credentials
+from nexarch.db import Connection, connect
 from support.services import CoreApi, Credentials
+from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -26,6 +29,21 @@ async def who(core_api: CoreApi, headers: dict[str, str]) -> tuple[int, Any]:
 
 def basic(client_id: str, secret: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()}
+
+
+async def waits_for_a_lock(conn: Connection) -> None:
+    """Wait until a statement of core-api waits for somebody's lock."""
+
+    async def waits() -> bool:
+        sql = """
+            SELECT EXISTS (SELECT
+                             FROM pg_stat_activity
+                            WHERE application_name = 'core-api' AND wait_event_type = 'Lock')
+        """
+        await conn.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees one state of it otherwise
+        return bool(await conn.fetchval(sql))
+
+    await eventually(waits)
 
 
 async def end_all(core_api: CoreApi, when: str) -> None:
@@ -145,14 +163,34 @@ async def test_the_last_credential_is_revoked_by_force_only(core_api: CoreApi) -
     assert (await who(core_api, core_api.modules["dms_ingest"].headers))[0] == 401
 
 
-async def test_two_who_revoke_at_once_leave_one_credential(core_api: CoreApi) -> None:
+async def test_who_revokes_waits_for_another_who_does_and_leaves_the_last_credential(core_api: CoreApi) -> None:
     await provision(core_api)
     _, listed = await core_api.call("GET", PATH)
-    paths = [f"{PATH}/{each['id']}/revoke" for each in listed["items"]]
+    first, second = (UUID(each["id"]) for each in listed["items"])
+    conn = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
 
-    answers = await asyncio.gather(*(core_api.call("POST", path) for path in paths))
+    async with conn.transaction():
+        await credentials.revoke(conn, "dms_ingest", first, force=False)
+        other = asyncio.create_task(core_api.call("POST", f"{PATH}/{second}/revoke"))
+        await waits_for_a_lock(conn)
+    await conn.close()
 
-    assert sorted(status for status, _ in answers) == [200, 409]
+    status, problem = await other
+    assert (status, problem["type"]) == (409, "/problems/last-credential")
+
+
+async def test_a_rotation_and_a_revocation_do_not_wait_for_each_other(core_api: CoreApi) -> None:
+    _, listed = await core_api.call("GET", PATH)
+    conn = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+
+    async with conn.transaction():  # the two halves of a rotation with overlap
+        await credentials.provision(conn, "dms_ingest")
+        other = asyncio.create_task(core_api.call("POST", f"{PATH}/{listed['items'][0]['id']}/revoke"))
+        await waits_for_a_lock(conn)
+        await conn.execute("UPDATE module_credentials SET not_after = now() + interval '1 hour'")
+    await conn.close()
+
+    assert (await other)[0] == 200
 
 
 async def test_a_credential_ends_with_its_time(core_api: CoreApi) -> None:

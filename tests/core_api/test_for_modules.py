@@ -1,10 +1,12 @@
 """What modules get for a tenant, and when they are refused."""
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from nexarch.core_client import RefusedByCoreApi, UsageDelta
+from nexarch.db import connect
 from nexarch.errors import NotFound
 from nexarch.user_tokens import UserTokens
 from support.services import CoreApi
@@ -43,3 +45,57 @@ async def test_a_suspended_tenant_and_an_unknown_one_are_refused(core_api: CoreA
             await client.kek("nobody_here")
 
     assert refused.value.members["reason"] == "tenant-suspended"
+
+
+async def test_a_key_opens_until_it_is_retired_and_no_other_version_does(core_api: CoreApi) -> None:
+    tenant = await core_api.create_tenant()
+    path = f"/v1/tenants/{tenant.slug}/kek"
+    conn = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+
+    async def answer(version: str) -> tuple[int, Any]:
+        return await core_api.as_module("dms_ingest", "GET", path, params={"version": version})
+
+    active = await answer("1")
+    await conn.execute("UPDATE tenant_keys SET state = 'retiring'")
+    retiring = await answer("1")
+    await conn.execute("UPDATE tenant_keys SET state = 'retired', retired_at = now()")
+    retired, unknown = await answer("1"), await answer("2")
+    await conn.close()
+
+    assert (active[0], retiring) == (200, active)
+    for status, problem in (retired, unknown):
+        assert (status, problem["type"]) == (404, "/problems/kek-not-found")
+    for nonsense in ("0", "x", "99999999999", "-1"):
+        assert (await answer(nonsense))[0] == 422
+
+
+async def test_each_tenant_has_a_key_and_a_password_of_its_own(core_api: CoreApi) -> None:
+    tenants = [await core_api.create_tenant() for _ in range(2)]
+
+    async with core_api.client("dms_ingest") as client:
+        keys = {(await client.kek(tenant.slug)).kek for tenant in tenants}
+        passwords = {(await client.database(tenant.slug)).password for tenant in tenants}
+
+    assert (len(keys), len(passwords)) == (2, 2)
+
+
+async def test_a_sealed_key_in_another_tenants_row_does_not_open(core_api: CoreApi) -> None:
+    mine, other = [await core_api.create_tenant() for _ in range(2)]
+    conn = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+    await conn.execute(
+        "UPDATE tenant_keys SET sealed_kek = (SELECT sealed_kek FROM tenant_keys WHERE tenant_id = $1)", other.id
+    )
+    await conn.close()
+
+    status, problem = await core_api.as_module("dms_ingest", "GET", f"/v1/tenants/{mine.slug}/kek")
+
+    assert (status, problem["type"]) == (500, "/problems/seal-broken")
+
+
+async def test_answers_with_secrets_are_not_to_be_kept_by_caches(core_api: CoreApi) -> None:
+    tenant = await core_api.create_tenant()
+
+    for path in ("kek", "database"):
+        url = f"{core_api.url}/v1/tenants/{tenant.slug}/{path}"
+        async with core_api.session.get(url, headers=core_api.modules["dms_ingest"].headers) as response:
+            assert response.headers["Cache-Control"] == "no-store"

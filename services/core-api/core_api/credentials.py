@@ -184,7 +184,11 @@ async def _end_others(conn: Connection, credential: Credential, overlap_s: int) 
 
 
 async def _take_turn(conn: Connection, module_id: str) -> None:
-    """Two who revoke at once must not each take the other's credential for the last one."""
+    """Who changes a module's credentials locks the module first, as the table's trigger does when one is added.
+
+    So two who revoke cannot each take the other's credential for the last one, nor can a rotation and a revocation
+    wait for each other.
+    """
     await conn.execute("SELECT FROM modules WHERE id = $1 FOR NO KEY UPDATE", module_id)
 
 

@@ -48,14 +48,10 @@ async def apply_deltas(conn: Connection, module_id: str, deltas: Sequence[Delta]
     Rows are taken in one order everywhere, so two calls with common ids wait for each other and never deadlock.
     """
     sql = """
-        WITH told AS (
-            SELECT DISTINCT ON (id) id, tenant_id, metric, delta
-              FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::bigint[]) AS told (id, tenant_id, metric, delta)
-             ORDER BY id
-        ), fresh AS (
+        WITH fresh AS (
             INSERT INTO usage_deltas (id, tenant_id, metric, delta, module_id)
             SELECT id, tenant_id, metric, delta, $1
-              FROM told
+              FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::bigint[]) AS told (id, tenant_id, metric, delta)
              ORDER BY id
             ON CONFLICT (id) DO NOTHING
             RETURNING tenant_id, metric, delta

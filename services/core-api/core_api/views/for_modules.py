@@ -102,7 +102,7 @@ async def kek(request: web.Request, query: KeyVersion) -> web.Response:
 async def report_usage(request: web.Request, body: UsageDeltas) -> web.Response:
     """`POST /v1/usage`: changes of tenants' usage; all are applied, or none if one tenant is refused."""
     module_id = calling_module(request)
-    async with request.app[REGISTRY].acquire() as conn, conn.transaction():
+    async with request.app[REGISTRY].acquire() as conn:
         ids = {slug: await admit(conn, module_id, slug) for slug in sorted({told.tenant_slug for told in body})}
         deltas = [
             Delta(id=told.id, tenant_id=ids[told.tenant_slug], metric=told.metric, delta=told.delta) for told in body
