@@ -368,6 +368,25 @@ async def test_a_link_that_was_touched_is_refused_without_a_reason(
         assert (await fetch(ingest, None, wrong)).status in {403, 404}, wrong
 
 
+async def test_a_link_stands_in_no_log_line_and_no_problem(
+    ingest: Ingest, editor: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = await ingest.upload(editor, a_pdf(100))
+    _, link = await ingest.call(editor, "POST", f"/v1/documents/{document['id']}/links", json={"expires_in": 60})
+    signature = link["url"].partition("sig=")[2]
+    object_file(ingest, editor, document).unlink()
+
+    failed = await fetch(ingest, None, link["url"])
+    refused = await fetch(ingest, None, link["url"] + "x")
+
+    assert (failed.status, refused.status) == (500, 403)
+    logged = capsys.readouterr().out
+    assert "object-missing" in logged
+    assert "/v1/links/{tenant}/{document}/{revision}" in logged
+    for text in [logged, failed.body.decode(), refused.body.decode()]:
+        assert signature not in text
+
+
 async def test_a_link_ends_with_its_document(ingest: Ingest, editor: Person) -> None:
     document = await ingest.upload(editor, a_pdf(100))
     path = f"/v1/documents/{document['id']}"
