@@ -27,6 +27,8 @@ Every error is answered as `application/problem+json` (RFC 9457): `type` is `/pr
 `errors` is a list of `{"pointer", "detail"}`: where in the body (RFC 6901) or, after `?`, in the query. With 429 and
 503 comes `Retry-After`, and `retry_after_s` says the same.
 
+One answer is no problem document: what is not HTTP, or has a header over 8 KiB, gets 400 in plain text.
+
 This page is written from the error classes by `make docs`.
 """
 # What the frame makes of aiohttp's own errors and of those that nobody expected.
@@ -34,7 +36,6 @@ _FRAME = {
     "method-not-allowed": (405, "The path exists, the method does not; `Allow` lists those that do."),
     "length-required": (411, "The request needs a Content-Length."),
     "expectation-failed": (417, "Only `Expect: 100-continue` is understood."),
-    "bad-request": (400, "The request is not HTTP."),
     "internal-error": (500, "Something unexpected; the log has the reason under the `request_id`."),
 }
 

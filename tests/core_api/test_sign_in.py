@@ -63,6 +63,8 @@ async def test_nobody_is_told_which_part_was_wrong(core_api: CoreApi) -> None:
         ("nobody", tenant.email, tenant.password),
         (tenant.slug.upper(), tenant.email, tenant.password),
         ("../x", tenant.email, tenant.password),
+        (tenant.slug, tenant.email + "\0", tenant.password),
+        (tenant.slug + "\0", tenant.email, tenant.password),
     ]
 
     answers = [await sign_in(core_api, *attempt) for attempt in attempts]

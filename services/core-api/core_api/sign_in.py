@@ -65,6 +65,8 @@ async def check_password(
 async def _find(
     registry: Pool, databases: TenantPools, slug: str, email: str
 ) -> tuple[Tenant, Account] | tuple[None, None]:
+    if "\0" in slug or "\0" in email:  # Postgres would refuse it, sooner for an unknown tenant than for a known one
+        return None, None
     try:
         async with registry.acquire() as conn:
             tenant = await get_tenant(conn, slug)

@@ -1,5 +1,6 @@
 """HTTP of users' tokens and of the keys that sign them."""
 
+import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -69,7 +70,7 @@ class SigningKeyAnswer(BaseModel):
 async def create(request: web.Request, body: SignIn) -> web.Response:
     """`POST /v1/auth/token`: a token for tenant, address and password."""
     app = request.app
-    account_name = f"{body.tenant}/{body.email.lower()}"
+    account_name = f"{body.tenant}/{unicodedata.normalize('NFC', body.email).lower()}"
     app[SIGN_IN_FAILURES].check(address(request), account_name)
     try:
         tenant, account = await check_password(
