@@ -57,6 +57,7 @@ def create_base_app(service: ServiceInfo, authenticate: Authenticator, routes: S
     app = web.Application(middlewares=[_context, problems])
     app.on_response_prepare.append(_add_request_id)
     app[DRAINING] = asyncio.Event()
+    app.on_shutdown.append(_drain)
     app[CHECKS] = {}
     app[METRICS] = new_registry()
     app[_HTTP_METRICS] = HttpMetrics(app[METRICS])
@@ -171,6 +172,11 @@ async def _context(request: web.Request, handler: Handler) -> web.StreamResponse
             if route not in _QUIET or status >= HTTPStatus.BAD_REQUEST:
                 log.info("request", method=request.method, route=route, status=status, ms=round(seconds * 1000, 1))
     return response
+
+
+async def _drain(app: web.Application) -> None:
+    """Whoever stops the application, its loops learn of it before their resources are closed."""
+    app[DRAINING].set()
 
 
 async def _add_request_id(request: web.Request, response: web.StreamResponse) -> None:

@@ -20,4 +20,4 @@ class Settings(ModuleSettings):
     stale_after_s: float = Field(default=60.0, ge=3)  # without a heartbeat for so long, a job is taken over
     extract_time_limit_s: float = Field(default=120.0, gt=0)  # of one file, in its child process
     extract_memory_limit_mib: int = Field(default=512, ge=64)
-    tenant_pool_size: int = Field(default=4, ge=1)  # connections to each tenant's database
+    tenant_pool_size: int = Field(default=8, ge=4)  # connections to each tenant's database; more than `concurrency`

@@ -25,6 +25,7 @@ from nexarch.up.samples import make_samples
 
 _DEMO_TENANT = "demo"
 _DEMO_EMAIL = "demo@example.org"
+_PIPE_WIDTH = 200
 
 
 @click.command()
@@ -60,6 +61,12 @@ def up(home: Path, port_base: int, demo: bool, files: tuple[Path, ...], words: t
     raise SystemExit(code)
 
 
+def _stdout() -> Console:
+    """Stdout; into a file or a pipe as wide as the lines are."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
 @dataclass(frozen=True)
 class _Run:
     """One `nexarch up`, from start to stop."""
@@ -69,7 +76,7 @@ class _Run:
     files: tuple[Path, ...]
     words: tuple[str, ...]
     once: bool
-    console: Console = field(default_factory=lambda: Console(highlight=False))
+    console: Console = field(default_factory=_stdout)
 
     async def until_told(self) -> int:
         """Run until Ctrl-C or SIGTERM; both end it cleanly."""
@@ -102,13 +109,15 @@ class _Run:
                 self._say("stopping the services")
 
     async def _demonstrate(self, target: Target) -> bool:
-        samples = make_samples(self.home.folder / "samples")
-        samples += [foreign_sample(file) for file in self.files]
+        own = make_samples(self.home.folder / "samples")
+        foreign = [foreign_sample(file, self.words) for file in self.files]
         scratch = self.home.folder / "demo"
         scratch.mkdir(exist_ok=True)
-        outcomes = await demonstrate(target, samples, scratch, self.words, _Display(self.console))
+        outcomes = await demonstrate(target, own + foreign, scratch, _Display(self.console))
         self.console.print(_table(outcomes))
         problems = [f"{outcome.name}: {problem}" for outcome in outcomes for problem in outcome.problems]
+        found = {word for outcome in outcomes for word in outcome.found_by}
+        problems += [f"no document of yours is found by {word}" for word in self.words if word not in found]
         for problem in problems:
             self.console.print(Text(f"  ✗ {clean(problem)}", style="red"))
         if not problems:
@@ -171,24 +180,28 @@ class _Display:
     def transfer(self, document: str, size: int) -> Iterator[Callable[[int], None]]:
         """A bar that vanishes when the transfer is done."""
         columns = (TextColumn("  {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=self._console, transient=True) as progress:
+        with Progress(
+            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
+        ) as progress:
             task = progress.add_task(clean(document), total=max(size, 1))
             yield lambda done: progress.update(task, completed=done)
 
 
 def _table(outcomes: list[Outcome]) -> Table:
-    table = Table(title="What happened", title_justify="left", title_style="bold")
+    table = Table(title="What happened", title_justify="left", title_style="bold", box=None, header_style="bold")
     for column in ("document", "size", "uploaded in", "processed after", "state", "found by", "SHA-256"):
-        table.add_column(column, justify="right" if column in {"size", "uploaded in", "processed after"} else "left")
+        numeric = column in {"size", "uploaded in", "processed after"}
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for outcome in outcomes:
         same = not any(problem.startswith("SHA-256") for problem in outcome.problems)
+        searches = f"{outcome.searches_that_hit} of {outcome.searches}" if outcome.searches else ""
         table.add_row(
             Text(clean(outcome.name)),
             size(outcome.size),
             f"{outcome.upload_s * 1000:.0f} ms",
             f"{outcome.processed_s * 1000:.0f} ms",
             state(outcome.state),
-            Text(clean(", ".join(outcome.found_by))),
+            searches,
             Text("the same", style="green") if same else Text("differs", style="red"),
         )
     return table

@@ -28,8 +28,8 @@ _PROCESSED_WITHIN_S = 180.0
 _RETRY_FOR_S = 30.0
 _WORDS_TRIED = 300
 _SEARCHES_AT_ONCE = 8
-# Words that a search easily loses: a letter outside ASCII, or a pair that typesetters join into one glyph.
-_HARD_WORD = re.compile(r"\b(?=\w*(?:[^\W\d_a-zA-Z]|ff|fi|fl))[^\W\d_]{5,30}\b")
+# Latin words that a search easily loses: with a letter outside ASCII, or a pair that is often set as one glyph.
+_HARD_WORD = re.compile(r"\b(?=[a-zA-Z]*(?:[À-ɏ]|ff|fi|fl))[a-zA-ZÀ-ɏ]{5,30}\b")
 
 
 @dataclass(slots=True)
@@ -41,7 +41,9 @@ class Outcome:
     upload_s: float = 0.0
     processed_s: float = 0.0  # from the answer of the upload until a worker was done
     state: str = ""
-    found_by: list[str] = field(default_factory=list)
+    searches: int = 0
+    searches_that_hit: int = 0
+    found_by: set[str] = field(default_factory=set)  # of the words that were asked for
     problems: list[str] = field(default_factory=list)
 
 
@@ -72,18 +74,14 @@ async def _unless_there(core: Api, path: str, body: dict[str, str]) -> None:
             raise
 
 
-async def demonstrate(
-    target: Target, samples: Iterable[Sample], scratch: Path, words: tuple[str, ...], display: Display
-) -> list[Outcome]:
-    """Take every document through; `words` must find the samples that say nothing of their own."""
+async def demonstrate(target: Target, samples: Iterable[Sample], scratch: Path, display: Display) -> list[Outcome]:
+    """Take every document through."""
     async with open_session() as session:
         ingest = documents_api(session, target)
-        return [await _take_through(ingest, target, sample, scratch, words, display) for sample in samples]
+        return [await _take_through(ingest, target, sample, scratch, display) for sample in samples]
 
 
-async def _take_through(
-    ingest: Api, target: Target, sample: Sample, scratch: Path, words: tuple[str, ...], display: Display
-) -> Outcome:
+async def _take_through(ingest: Api, target: Target, sample: Sample, scratch: Path, display: Display) -> Outcome:
     outcome = Outcome(sample.file.name, sample.file.stat().st_size)
     started = time.monotonic()
     document = await _upload(ingest, target, sample, outcome, display)
@@ -95,8 +93,9 @@ async def _take_through(
     _compare_state(document, sample, outcome)
     display.step(outcome.name, outcome.state)
     if document["processing_state"] == "processed":
-        await _search(ingest, document["id"], sample, words, outcome)
-        display.step(outcome.name, "found by " + (", ".join(outcome.found_by) or "nothing"))
+        await _search(ingest, document["id"], sample, outcome, display)
+        if sample.foreign:
+            await _search_hard_words(ingest, document["id"], outcome, display)
     await _download(ingest, document["id"], sample, scratch, outcome, display)
     return outcome
 
@@ -114,22 +113,23 @@ def _compare_state(document: dict[str, Any], sample: Sample, outcome: Outcome) -
     outcome.state = document["processing_state"] + (f": {error['code']}" if error else "")
     if sample.fails is not None and (error is None or error["code"] != sample.fails):
         outcome.problems.append(f"should have failed with {sample.fails}")
-    if sample.fails is None and sample.must_succeed and error is not None:
+    if sample.fails is None and not sample.foreign and error is not None:
         outcome.problems.append(error["detail"])
 
 
-async def _search(ingest: Api, document_id: str, sample: Sample, words: tuple[str, ...], outcome: Outcome) -> None:
-    wanted = sample.finds or words
-    for word in wanted:
+async def _search(ingest: Api, document_id: str, sample: Sample, outcome: Outcome, display: Display) -> None:
+    """By the words that must find it; a foreign file may lack some of them, if another one has them."""
+    for word in sample.finds:
         if await _finds(ingest, word, document_id):
-            outcome.found_by.append(word)
-        else:
-            outcome.problems.append(f"not found by {word!r}")
-    if not sample.finds:
-        await _search_hard_words(ingest, document_id, outcome)
+            outcome.found_by.add(word)
+            display.step(outcome.name, f"found by {word}")
+        elif not sample.foreign:
+            outcome.problems.append(f"not found by {word}")
+    outcome.searches += len(outcome.found_by) if sample.foreign else len(sample.finds)
+    outcome.searches_that_hit += len(outcome.found_by)
 
 
-async def _search_hard_words(ingest: Api, document_id: str, outcome: Outcome) -> None:
+async def _search_hard_words(ingest: Api, document_id: str, outcome: Outcome, display: Display) -> None:
     """Every word of a foreign file that is easily lost must find it, up to a few hundred of them."""
     async with ingest.request("GET", f"/v1/documents/{document_id}/text") as response:
         text = await response.text()
@@ -143,8 +143,11 @@ async def _search_hard_words(ingest: Api, document_id: str, outcome: Outcome) ->
             return None if await _finds(ingest, word, document_id) else word
 
     missed = [word for word in await asyncio.gather(*(lost(word) for word in tried)) if word is not None]
+    outcome.searches += len(tried)
+    outcome.searches_that_hit += len(tried) - len(missed)
     if tried:
-        outcome.found_by.append(f"{len(tried) - len(missed)} of {len(tried)} words with umlauts, ligatures …")
+        hits = ", ".join(word for word in tried if word not in missed)
+        display.step(outcome.name, f"{len(tried) - len(missed)} of {len(tried)} hard words find it: {hits}")
     if missed:
         outcome.problems.append(f"not found by {', '.join(missed[:5])}")
 
@@ -173,6 +176,6 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def foreign_sample(file: Path) -> Sample:
-    """A user's own file: nothing is known of what it holds, and it may be unreadable."""
-    return Sample(file, media_type(file.name), must_succeed=False)
+def foreign_sample(file: Path, words: tuple[str, ...]) -> Sample:
+    """A user's own file, which may be unreadable; `words` are what the user looks for in it."""
+    return Sample(file, media_type(file.name), finds=words, foreign=True)

@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from nexarch.bootstrap_db import bus_dsn, core_dsn, create_roles_and_registry
+from nexarch.db import connect
+from nexarch.migrate import read_migrations
+from nexarch.migrate_tenants import list_tenant_databases, migrate_tenants
 from nexarch.postgres import PostgresServer
 from nexarch.up.home import SERVICES, Home
 from nexarch.up.processes import ServiceProcess
@@ -18,7 +21,7 @@ Say = Callable[[str], None]
 
 
 class BootstrapFailed(Exception):
-    """`core-api`'s bootstrap ended with an error; the text is its output."""
+    """The registry or a tenant's database cannot be brought to this release; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ async def running_platform(home: Home, say: Say) -> AsyncIterator[Platform]:
     try:
         say("registry, roles, keys and credentials")
         await _bootstrap(home, postgres)
+        await _migrate_tenants(home)
         services = [_service(home, name) for name in SERVICES]
         say("the four services")
         async with _supervised(services):
@@ -84,6 +88,19 @@ async def _bootstrap(home: Home, postgres: PostgresServer) -> None:
     output, _ = await process.communicate()
     if process.returncode != 0:
         raise BootstrapFailed(output.decode(errors="replace"))
+
+
+async def _migrate_tenants(home: Home) -> None:
+    """Bring the databases that an earlier release made to this one's schema; the bootstrap did so for the registry."""
+    dsn = home.secret("registry-dsn")
+    conn = await connect(dsn, application_name="nexarch-up")
+    try:
+        tenants = await list_tenant_databases(conn)
+    finally:
+        await conn.close()
+    async for tenant in migrate_tenants(dsn, tenants, read_migrations("tenant")):
+        if tenant.error is not None:
+            raise BootstrapFailed(f"The database of tenant {tenant.slug} cannot be migrated: {tenant.error}")
 
 
 def _service(home: Home, name: str) -> ServiceProcess:

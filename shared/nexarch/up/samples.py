@@ -19,7 +19,7 @@ class Sample:
     mime_type: str
     finds: tuple[str, ...] = ()
     fails: str | None = None
-    must_succeed: bool = True
+    foreign: bool = False  # not made here: it may fail, and lack a word that another file has
 
 
 @dataclass(frozen=True, slots=True)
