@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick lint docs lock ci
+.PHONY: help setup run test quick lint docs lock ci bench-upload
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(STAMP): requirements/dev.txt $(addsuffix /pyproject.toml,$(PROJECTS))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "NEXARCH needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
@@ -55,6 +55,9 @@ lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --no-emit-package nexarch --no-emit-package core-api --no-emit-package dms-ingest --no-emit-package dms-worker --no-emit-package alerter \
 	  $(addsuffix /pyproject.toml,$(PROJECTS)) --all-extras --group dev --output-file requirements/dev.txt
+
+bench-upload: $(STAMP)  ## how fast 1 GiB is received and completed, next to bare programs
+	@$(BIN)/python bench/upload.py
 
 ci:  ## what .ci/run does: lint, then every test
 	@bash .ci/run

@@ -135,7 +135,9 @@ class Receiver:
         self._lines[session.id].add(line)
         try:
             with self._buffers.two() as pair:
-                await self._copy(user.tenant, session, line, file, StagedWriter(file, offset, pair))
+                # With the client's digest, complete finds out what a power cut took; without it nothing would.
+                writer = StagedWriter(file, offset, pair, durable=session.sha256 is None)
+                await self._copy(user.tenant, session, line, file, writer)
         finally:
             self._lines[session.id].discard(line)
             if not self._lines[session.id]:
@@ -155,8 +157,7 @@ class Receiver:
             start, stop = recorded, writer.written
             if start == stop:
                 return
-            # With the client's digest complete finds out what a power cut took; without it nothing would.
-            if session.sha256 is None:
+            if writer.durable:
                 await run_in_thread(file.sync)
             async with self._tenants.acquire(tenant) as conn:
                 await record_received(conn, session.id, start, stop, lifetime_s=self._lifetime_s)
@@ -183,8 +184,11 @@ class Receiver:
 class StagedWriter:
     """Writes a stream into a staged file through two buffers: one is filled while a thread empties the other."""
 
-    def __init__(self, file: StagedFile, offset: int, pair: tuple[memoryview, memoryview]) -> None:
+    def __init__(
+        self, file: StagedFile, offset: int, pair: tuple[memoryview, memoryview], *, durable: bool = False
+    ) -> None:
         self._file = file
+        self.durable = durable  # the file is going to be synced: begin early
         self._filling, self._emptying = pair
         self._held = 0  # bytes in _filling
         self._writing: asyncio.Task[None] | None = None
@@ -228,9 +232,15 @@ class StagedWriter:
 
     async def _write(self, data: memoryview) -> None:
         self._failed = True
-        count = await run_in_thread(self._file.write, data, self.written)
+        count = await run_in_thread(self._write_in_thread, data, self.written)
         self.written += count
         self.full = self._failed = count < len(data)
+
+    def _write_in_thread(self, data: memoryview, offset: int) -> int:
+        count = self._file.write(data, offset)
+        if self.durable:
+            self._file.begin_sync(offset, count)
+        return count
 
 
 def _full() -> StagingFull:
