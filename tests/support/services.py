@@ -85,8 +85,8 @@ class CoreApi:
         return await self.call(method, path, headers=self.modules[module_id].headers, json=json, params=params)
 
     def new_slug(self) -> str:
-        """A slug that no other test uses: databases and roles of one server share their names."""
-        slug = f"t{secrets.token_hex(6)}"
+        """A slug of this test's own; what it names is removed after the test."""
+        slug = new_slug()
         self.slugs.append(slug)
         return slug
 
@@ -126,6 +126,11 @@ class CoreApi:
         secret = SecretStr(credentials.client_secret)
         async with open_core_client(self.url, credentials.client_id, secret) as client:
             yield client
+
+
+def new_slug() -> str:
+    """A slug that no other test uses: the databases and roles of one server share their names."""
+    return f"t{secrets.token_hex(6)}"
 
 
 def new_master_key() -> SecretStr:
