@@ -109,7 +109,7 @@ async def test_an_upload_outlives_a_server_that_is_killed_and_started_again(
         cut = asyncio.create_task(proxy.was_cut.wait())
         await asyncio.wait([cut, running], return_when=asyncio.FIRST_COMPLETED, timeout=60)
         assert cut.done(), await running
-        killed.kill()
+        await killed.kill()
         async with run_ingest(settings) as restarted:
             proxy.upstream, proxy.is_closed = restarted.url, False
             result = await running
