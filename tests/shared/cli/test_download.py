@@ -118,6 +118,20 @@ async def test_a_damaged_object_never_becomes_a_file(nexarch: Command, ingest: I
     assert not (nexarch.home / "b.pdf").exists()
 
 
+async def test_bytes_of_something_else_are_found_out_and_thrown_away(nexarch: Command, tmp_path: Path) -> None:
+    document = await stored(nexarch, tmp_path, 2 * MIB)
+    sha256 = document["current_revision"]["sha256"]
+    part = nexarch.home / f".b.pdf.{sha256[:16]}.part"
+    part.write_bytes(b"not the beginning of it")
+
+    first = await nexarch("download", document["id"], "--output", "b.pdf")
+    was_there = (nexarch.home / "b.pdf").exists()
+    second = await nexarch("download", document["id"], "--output", "b.pdf")
+
+    assert (first.code, was_there, second.code) == (1, False, 0)
+    assert "[wrong-digest]" in first.err
+
+
 async def test_an_unknown_document_ends_with_3(nexarch: Command) -> None:
     result = await nexarch("download", "01a2296b-3175-7ddb-8607-7a01f7c051da")
 
