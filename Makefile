@@ -9,7 +9,7 @@ PROJECTS := shared services/core-api services/dms-ingest services/dms-worker ser
 .PHONY: help setup run test quick lint docs lock ci bench-upload
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(STAMP): requirements/dev.txt $(addsuffix /pyproject.toml,$(PROJECTS))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "NEXARCH needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'

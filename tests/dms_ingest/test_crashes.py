@@ -13,7 +13,16 @@ from pydantic import SecretStr
 
 from dms_ingest.settings import Settings
 from nexarch.db import Connection
-from support.ingest import PDF, Person, ingest_settings, run_ingest, run_ingest_process, tenant_database
+from support.ingest import (
+    PDF,
+    Person,
+    ingest_settings,
+    run_ingest,
+    run_ingest_process,
+    somebody_waits_for_a_lock,
+    stored_files,
+    tenant_database,
+)
 from support.proxy import proxied
 from support.services import CoreApi
 from support.waiting import eventually
@@ -48,7 +57,7 @@ async def test_killed_between_the_object_and_the_commit_leaves_nothing_and_compl
             with pytest.raises(aiohttp.ClientError):
                 await asking
 
-        assert len(objects(settings, editor)) == 1
+        assert len(stored_files(settings, editor)) == 1
         await eventually(lambda: nobody_else_is_there(conn))
         assert await rows(conn) == (0, 0, 0, 0)
         async with run_ingest(settings) as ingest:
@@ -114,14 +123,6 @@ async def slowly(content: bytes) -> AsyncIterator[bytes]:
         await asyncio.sleep(0.005)
 
 
-async def somebody_waits_for_a_lock(conn: Connection) -> bool:
-    sql = """
-        SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
-                       WHERE d.datname = current_database() AND NOT l.granted)
-    """
-    return bool(await conn.fetchval(sql))
-
-
 async def nobody_else_is_there(conn: Connection) -> bool:
     sql = """
         SELECT count(*) FROM pg_stat_activity
@@ -137,8 +138,3 @@ async def rows(conn: Connection) -> tuple[int, ...]:
             (SELECT count(*) FROM processing_jobs) AS jobs, (SELECT count(*) FROM usage_outbox) AS usage
     """
     return tuple((await conn.fetch(sql))[0])
-
-
-def objects(settings: Settings, person: Person) -> list[Path]:
-    folder = settings.storage_dir / person.tenant.slug / "documents"
-    return [path for path in folder.rglob("*") if path.is_file()]

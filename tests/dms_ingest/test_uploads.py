@@ -14,7 +14,17 @@ from nexarch.crypto.envelope import unwrap_dek
 from nexarch.crypto.layout import object_aad
 from nexarch.objects import open_object
 from nexarch.storage import open_storage
-from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, sign_in, sign_in_another, tenant_database
+from support.ingest import (
+    PDF,
+    Ingest,
+    Person,
+    ingest_settings,
+    run_ingest,
+    sign_in,
+    sign_in_another,
+    stored_files,
+    tenant_database,
+)
 from support.services import CoreApi
 from support.waiting import eventually
 
@@ -150,7 +160,7 @@ async def test_a_wrong_digest_is_refused_and_the_right_bytes_may_follow(ingest: 
     assert (refused, problem["type"]) == (422, "/problems/digest-mismatch")
     assert problem["received"] == hashlib.sha256(damaged).hexdigest()
     assert status == 200
-    assert len(objects(ingest, editor)) == 1
+    assert len(stored_files(ingest.settings, editor)) == 1
 
 
 async def test_content_of_another_type_is_refused_at_complete(ingest: Ingest, editor: Person) -> None:
@@ -162,7 +172,7 @@ async def test_content_of_another_type_is_refused_at_complete(ingest: Ingest, ed
 
     assert (status, problem["type"]) == (415, "/problems/content-type-mismatch")
     assert (problem["announced"], problem["found"]) == ("application/pdf", "image/png")
-    assert objects(ingest, editor) == []
+    assert stored_files(ingest.settings, editor) == []
 
 
 async def test_an_announcement_that_breaks_a_rule_is_refused(ingest: Ingest, editor: Person) -> None:
@@ -233,7 +243,7 @@ async def test_completing_again_or_at_once_gives_the_same_document(
     answers = [*at_once, later]
     assert [status for status, _ in answers] == [200] * 6
     assert len({document["current_revision"]["id"] for _, document in answers}) == 1
-    assert len(objects(ingest, editor)) == 1
+    assert len(stored_files(ingest.settings, editor)) == 1
     async with tenant_database(core_api, editor) as conn:
         assert await conn.fetchval("SELECT count(*) FROM file_revisions") == 1
         assert await conn.fetchval("SELECT count(*) FROM usage_outbox") == 1
@@ -251,7 +261,7 @@ async def test_of_two_processes_that_complete_at_once_one_commits_and_both_answe
 
     assert [status for status, _ in answers] == [200, 200]
     assert answers[0][1]["id"] == answers[1][1]["id"]
-    assert len(objects(ingest, editor)) == 1
+    assert len(stored_files(ingest.settings, editor)) == 1
 
 
 async def test_twenty_uploads_at_once_go_through_small_pools(
@@ -375,18 +385,12 @@ async def test_a_target_that_is_deleted_meanwhile_leaves_no_object(
     status, problem = await ingest.complete(editor, upload_id)
 
     assert (status, problem["type"]) == (404, "/problems/document-not-found")
-    assert len(objects(ingest, editor)) == 1
+    assert len(stored_files(ingest.settings, editor)) == 1
 
 
 def routes_of(upload_id: str) -> list[tuple[str, str]]:
     path = f"/v1/uploads/{upload_id}"
     return [("GET", path), ("PUT", f"{path}/content"), ("POST", f"{path}/complete"), ("DELETE", path)]
-
-
-def objects(ingest: Ingest, person: Person) -> list[str]:
-    """The keys of what lies in the tenant's part of the store, files being written too."""
-    bucket = ingest.settings.storage_dir / person.tenant.slug
-    return [str(file.relative_to(bucket)) for file in bucket.rglob("*") if file.is_file()]
 
 
 def staged(ingest: Ingest, person: Person) -> list[str]:

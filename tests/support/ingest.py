@@ -155,6 +155,20 @@ async def tenant_database(core: CoreApi, person: Person) -> AsyncIterator[Connec
         await conn.close()
 
 
+async def somebody_waits_for_a_lock(conn: Connection) -> bool:
+    """Whether a statement in this connection's database waits for a lock that somebody holds."""
+    sql = """
+        SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+                       WHERE d.datname = current_database() AND NOT l.granted)
+    """
+    return bool(await conn.fetchval(sql))
+
+
+def stored_files(settings: Settings, person: Person) -> list[Path]:
+    """The files in the tenant's part of the store, those being written too."""
+    return [path for path in (settings.storage_dir / person.tenant.slug).rglob("*") if path.is_file()]
+
+
 class IngestProcess:
     """dms-ingest as a process of its own, to be measured and killed."""
 

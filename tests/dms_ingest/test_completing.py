@@ -1,0 +1,93 @@
+"""What happens beside a complete that takes its time, or cannot end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from nexarch.db import Connection
+from support.ingest import (
+    PDF,
+    Ingest,
+    Person,
+    ingest_settings,
+    run_ingest,
+    somebody_waits_for_a_lock,
+    stored_files,
+    tenant_database,
+)
+from support.proxy import SwallowingProxy
+from support.services import CoreApi
+from support.waiting import eventually
+
+pytestmark = pytest.mark.database
+
+
+@asynccontextmanager
+async def held_before_its_commit(
+    core_api: CoreApi, ingest: Ingest, person: Person
+) -> AsyncIterator[tuple[str, asyncio.Task[tuple[int, object]], Connection]]:
+    """An upload whose complete has stored the object and cannot add the document until the block ends."""
+    upload_id = await ingest.open_upload(person, len(PDF))
+    await ingest.put(person, upload_id, PDF)
+    async with tenant_database(core_api, person) as holder, tenant_database(core_api, person) as conn:
+        async with holder.transaction():
+            await holder.execute("LOCK TABLE documents IN SHARE MODE")
+            completing = asyncio.create_task(ingest.complete(person, upload_id))
+            await eventually(lambda: somebody_waits_for_a_lock(conn))
+            yield upload_id, completing, conn
+        await completing
+
+
+async def test_while_it_completes_an_upload_takes_no_bytes_and_cannot_be_ended(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    async with held_before_its_commit(core_api, ingest, editor) as (upload_id, completing, _):
+        put, put_problem = await ingest.put(editor, upload_id, PDF)
+        deleted, delete_problem = await ingest.call(editor, "DELETE", f"/v1/uploads/{upload_id}")
+        read, upload = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
+
+    assert (put, put_problem["type"]) == (409, "/problems/upload-completing")
+    assert (deleted, delete_problem["type"]) == (409, "/problems/upload-completing")
+    assert (read, upload["state"]) == (200, "open")
+    assert completing.result()[0] == 200
+
+
+async def test_an_upload_ended_elsewhere_meanwhile_leaves_neither_object_nor_document(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    async with held_before_its_commit(core_api, ingest, editor) as (_, completing, conn):
+        assert len(stored_files(ingest.settings, editor)) == 1
+        await conn.execute("UPDATE upload_sessions SET state = 'aborted'")
+
+    assert completing.result()[0] == 404
+    assert stored_files(ingest.settings, editor) == []
+    async with tenant_database(core_api, editor) as conn:
+        assert await conn.fetchval("SELECT count(*) FROM documents") == 0
+        assert await conn.fetchval("SELECT count(*) FROM usage_outbox") == 0
+
+
+async def test_without_core_api_nothing_is_sealed_and_complete_works_when_it_is_back(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    address = urlsplit(core_api.url)
+    proxy = SwallowingProxy(address.hostname or "", address.port or 0)
+    await proxy.accept()
+    settings = ingest_settings(core_api, bus_dsn, tmp_path, core_api_url=f"http://127.0.0.1:{proxy.port}")
+    async with run_ingest(settings) as ingest:
+        upload_id = await ingest.open_upload(editor, len(PDF))
+        await ingest.put(editor, upload_id, PDF)
+        await proxy.refuse()
+        proxy.cut()
+
+        away, problem = await ingest.complete(editor, upload_id)
+        await proxy.accept()
+        status, _ = await ingest.complete(editor, upload_id)
+
+        assert (away, problem["type"]) == (503, "/problems/core-api-away")
+        assert status == 200
+        assert len(stored_files(ingest.settings, editor)) == 1
+    await proxy.close()
