@@ -6,7 +6,7 @@ from datetime import datetime
 
 from core_api.changes import announce_change
 from nexarch import channels
-from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
+from nexarch.db import Connection, fetch_all, fetch_optional
 from nexarch.errors import Invalid, Json, NotFound
 
 KEY = r"^[A-Za-z0-9._-]{1,128}$"
@@ -102,20 +102,15 @@ async def delete_flag(conn: Connection, key: str) -> None:
         await announce_change(conn, channels.FLAGS, key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evaluated:
-    is_on: bool
-
-
 async def is_on(conn: Connection, key: str, slug: str) -> bool:
     """Whether a flag is on for a tenant; False for an unknown flag."""
     sql = """
         SELECT EXISTS (SELECT FROM feature_flags WHERE key = $1 AND enabled_for_all)
             OR EXISTS (SELECT
                          FROM flag_tenants JOIN tenants ON tenants.id = tenant_id
-                        WHERE flag_key = $1 AND slug = $2) AS is_on
+                        WHERE flag_key = $1 AND slug = $2)
     """
-    return (await fetch_one(conn, _Evaluated, sql, key, slug)).is_on
+    return bool(await conn.fetchval(sql, key, slug))
 
 
 async def _upsert(conn: Connection, key: str, enabled_for_all: bool, description: str) -> None:
