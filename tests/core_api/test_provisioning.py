@@ -10,12 +10,14 @@ import asyncpg
 import pytest
 
 from core_api.keys import PROVISIONER
+from core_api.master_key import MasterKey
+from core_api.provisioning import Provisioner
 from nexarch.db import Connection, connect
 from nexarch.template import ensure_template
 from nexarch.tenant_database import create_database, create_role, database_dsn
 from support import dying_provisioner
 from support.database import Cluster
-from support.services import CoreApi
+from support.services import CoreApi, new_master_key
 from support.waiting import eventually
 
 pytestmark = pytest.mark.database
@@ -184,6 +186,30 @@ async def test_the_sweep_goes_on_past_a_tenant_that_cannot_be_finished(core_api:
     finished = await core_api.app[PROVISIONER].finish_tenants(0.0)
 
     assert finished == [possible]
+
+
+async def test_the_sweep_outlives_a_registry_that_is_away() -> None:
+    attempts = 0
+
+    def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal attempts
+        attempts += 1
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    provisioner = Provisioner(f"postgresql://nobody:secret@127.0.0.1:{port}/nothing", MasterKey(new_master_key()))
+    sweep = asyncio.create_task(provisioner.sweep(0.01, 0.0))
+
+    async def tried_again() -> bool:
+        return attempts >= 3 or sweep.done()
+
+    await eventually(tried_again)
+    server.close()
+
+    assert not sweep.done()
+    sweep.cancel()
+    assert "secret" not in repr(provisioner)
 
 
 async def test_of_many_creators_of_one_slug_one_gets_201_and_the_others_409(core_api: CoreApi) -> None:

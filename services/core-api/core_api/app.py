@@ -1,6 +1,5 @@
 """Puts core-api together."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from importlib.metadata import version
 from urllib.parse import unquote, urlsplit
@@ -102,11 +101,5 @@ async def tenant_databases(app: web.Application) -> AsyncIterator[None]:
 
 async def provisioning_sweep(app: web.Application) -> AsyncIterator[None]:
     """Finishes tenants whose maker died."""
-
-    async def sweep() -> None:
-        while True:
-            await asyncio.sleep(_SWEEP_S)
-            await app[PROVISIONER].finish_tenants(_LEFT_FOR_S)
-
-    async with background(app, "provisioning-sweep", sweep()):
+    async with background(app, "provisioning-sweep", app[PROVISIONER].sweep(_SWEEP_S, _LEFT_FOR_S)):
         yield

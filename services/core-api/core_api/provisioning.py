@@ -77,7 +77,7 @@ class TemplateBusy(Unavailable):
 class Provisioner:
     """What making a tenant needs. `after_step` is told each step when it is recorded."""
 
-    registry_dsn: str
+    registry_dsn: str = field(repr=False)
     master: MasterKey
     after_step: Callable[[str], None] = lambda step: None
     template_tries: int = 5  # Postgres waits 5 s in each
@@ -108,6 +108,15 @@ class Provisioner:
                 except Exception:
                     log.exception("a tenant cannot be finished", tenant=slug)
         return finished
+
+    async def sweep(self, every_s: float, older_than_s: float) -> None:
+        """Finish what others left, again and again; while the registry is away there is nothing to finish."""
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await self.finish_tenants(older_than_s)
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+                log.warning("unfinished tenants cannot be looked for", error=f"{type(error).__name__}: {error}")
 
     async def _finish_alone(self, slug: str) -> bool:
         """On a connection of its own: the lock of one tenant is let go before the next begins."""
