@@ -1,12 +1,16 @@
 """Uploads that nobody completes are cleared away."""
 
+import asyncio
+
 import pytest
 
 from dms_ingest.ending import Sweep
 from dms_ingest.staging import Staging
 from nexarch.tenancy import TenantPools
-from support.ingest import Ingest, Person, tenant_database
+from support.database import Cluster
+from support.ingest import Ingest, Person, lock_out, sign_in, tenant_database
 from support.services import CoreApi
+from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -71,3 +75,30 @@ async def test_a_staged_file_whose_session_is_gone_is_removed(
     await sweep(core_api, staging, editor)
 
     assert staging.staged(editor.tenant.slug) == []
+
+
+async def test_the_sweep_of_all_tenants_goes_past_one_that_locks_it_out(
+    core_api: CoreApi, cluster: Cluster, ingest: Ingest, editor: Person, staging: Staging
+) -> None:
+    other = await sign_in(core_api)
+    for person in (editor, other):
+        upload_id = await ingest.open_upload(person, 10)
+        await ingest.put(person, upload_id, b"01234")
+    async with tenant_database(core_api, other) as conn:
+        await conn.execute("DELETE FROM upload_sessions")
+    await lock_out(cluster, editor.tenant.slug)
+
+    async with core_api.client("dms_ingest") as core:
+        pools = TenantPools(core.database, application_name="tests")
+        sweeping = asyncio.create_task(Sweep(core, pools, staging).run())
+        await eventually(lambda: nothing_is_staged(staging, other))
+        sweeping.cancel()
+        await asyncio.wait([sweeping])
+        await pools.close()
+
+    assert sweeping.cancelled()
+    assert len(staging.staged(editor.tenant.slug)) == 1
+
+
+async def nothing_is_staged(staging: Staging, person: Person) -> bool:
+    return staging.staged(person.tenant.slug) == []

@@ -12,8 +12,8 @@ from dms_ingest.usage import record_storage
 from dms_ingest.usage_delivery import UsageDelivery
 from nexarch.core_client import CoreClient, UsageDelta, open_core_client
 from nexarch.tenancy import TenantPools
-from support.database import free_port
-from support.ingest import Person, sign_in, tenant_database
+from support.database import Cluster, free_port
+from support.ingest import Person, lock_out, sign_in, tenant_database
 from support.proxy import SwallowingProxy
 from support.services import CoreApi
 from support.waiting import eventually
@@ -121,19 +121,37 @@ async def test_rows_wait_while_core_api_is_away(core_api: CoreApi, editor: Perso
     await proxy.close()
 
 
-async def test_a_suspended_tenant_holds_up_nobody_else(core_api: CoreApi, editor: Person) -> None:
-    suspended = await sign_in(core_api)
-    await record(core_api, suspended, 7)
+async def test_a_tenant_that_is_suspended_or_locked_out_holds_up_nobody_else(
+    core_api: CoreApi, cluster: Cluster, editor: Person
+) -> None:
+    suspended, locked_out = await sign_in(core_api), await sign_in(core_api)
+    for person in (suspended, locked_out):
+        await record(core_api, person, 7)
     await core_api.call("POST", f"/v1/tenants/{suspended.tenant.slug}/suspend")
+    await lock_out(cluster, locked_out.tenant.slug)
     await record(core_api, editor, 5)
     async with core_api.client("dms_ingest") as core, pools_of(core) as pools:
         delivery = UsageDelivery(core, pools)
-        delivery.wake(suspended.tenant.slug)
+        for person in (suspended, locked_out):
+            delivery.wake(person.tenant.slug)
 
         async with running(delivery):
             await eventually(lambda: is_told(core_api, editor, 5))
 
     assert await told(core_api, suspended) is None
+    assert await told(core_api, locked_out) is None
+
+
+async def test_refused_credentials_do_not_end_the_delivery(core_api: CoreApi, editor: Person) -> None:
+    client_id = core_api.modules["dms_ingest"].client_id
+    async with (
+        core_api.client("dms_ingest") as core,
+        pools_of(core) as pools,
+        open_core_client(core_api.url, client_id, SecretStr("wrong")) as refused,
+    ):
+        delivery = UsageDelivery(refused, pools)
+        async with running(delivery):
+            await eventually(lambda: failed_twice(delivery))
 
 
 async def failed_twice(delivery: UsageDelivery) -> bool:

@@ -20,7 +20,9 @@ from pydantic import SecretStr
 
 from dms_ingest.app import create_app
 from dms_ingest.settings import Settings
-from nexarch.db import Connection, set_codecs
+from nexarch.db import Connection, connect, set_codecs
+from nexarch.tenant_database import identifier
+from support.database import Cluster
 from support.services import CoreApi, Tenant
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
@@ -151,6 +153,15 @@ async def tenant_database(core: CoreApi, person: Person) -> AsyncIterator[Connec
     try:
         await set_codecs(conn)
         yield conn
+    finally:
+        await conn.close()
+
+
+async def lock_out(cluster: Cluster, slug: str) -> None:
+    """Let the tenant's role no more into its database."""
+    conn = await connect(cluster.superuser_dsn, application_name="tests")
+    try:
+        await conn.execute(f"ALTER ROLE {identifier(f'tenant_{slug}')} NOLOGIN")
     finally:
         await conn.close()
 

@@ -3,6 +3,7 @@
 import asyncio
 from uuid import UUID
 
+import asyncpg
 import structlog
 
 from dms_ingest.completing import Completer
@@ -25,7 +26,8 @@ from nexarch.threads import run_in_thread
 
 log = structlog.get_logger(__name__)
 
-_TROUBLE: tuple[type[Exception], ...] = (NexarchError, OSError, *AWAY)
+# What may be wrong with one tenant or its database, and is no reason to stop.
+_TROUBLE: tuple[type[Exception], ...] = (NexarchError, OSError, asyncpg.PostgresError, *AWAY)
 
 
 async def end_upload(

@@ -11,9 +11,11 @@ All functions block: call them in threads.
 import errno
 import fcntl
 import os
+import re
 from pathlib import Path
 from uuid import UUID
 
+_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
 
 
@@ -87,11 +89,12 @@ class Staging:
         self._path(tenant, session_id).unlink(missing_ok=True)
 
     def staged(self, tenant: str) -> list[UUID]:
-        """The sessions of a tenant that have a file here."""
+        """The sessions of a tenant that have a file here; what else lies in the folder is not ours."""
         try:
-            return [UUID(file.name) for file in (self._folder / tenant).iterdir()]
+            names = [file.name for file in (self._folder / tenant).iterdir()]
         except FileNotFoundError:
             return []
+        return [UUID(name) for name in names if _SESSION_ID.fullmatch(name)]
 
     def _open(self, tenant: str, session_id: UUID, lock: int) -> StagedFile:
         path = self._path(tenant, session_id)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+import asyncpg
 import structlog
 
 from nexarch.core_client import CoreApiAway, CoreClient, UsageDelta
@@ -25,6 +26,7 @@ _SWEEP_S = 3600.0  # finds what a process that died between commit and delivery 
 _FIRST_RETRY_S = 0.2
 _LONGEST_RETRY_S = 30.0
 _DATABASE_RETRY_S = 10.0
+_DATABASE_TROUBLE: tuple[type[Exception], ...] = (OSError, asyncpg.PostgresError, *AWAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class UsageDelivery:
                     await self._all_are_due()
                     next_sweep = loop.time() + self._sweep_s
                 await self._deliver_due()
-            except CoreApiAway as error:
+            except NexarchError as error:  # core-api is away, or does not know our credentials
                 self.failures += 1
                 log.warning("usage not delivered yet", reason=error.detail, failures=self.failures)
                 await asyncio.sleep(backoff_s(self.failures, _FIRST_RETRY_S, _LONGEST_RETRY_S))
@@ -101,7 +103,7 @@ class UsageDelivery:
                 raise
             except NexarchError as error:  # suspended or gone: the next sweep looks again
                 log.info("usage of a tenant waits", tenant=tenant, reason=error.detail)
-            except AWAY as error:
+            except _DATABASE_TROUBLE as error:
                 log.warning("usage of a tenant waits", tenant=tenant, reason=f"{type(error).__name__}: {error}")
                 asyncio.get_running_loop().call_later(_DATABASE_RETRY_S, self.wake, tenant)
 
