@@ -175,8 +175,10 @@ class Receiver:
                 if writer.written - recorded >= _RECORD_EVERY:
                     await record()
         finally:
-            await writer.finish()
-            await record()
+            try:
+                await writer.finish()
+            finally:
+                await record()
         if writer.full:
             raise _full()
 
