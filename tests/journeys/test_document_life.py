@@ -184,6 +184,24 @@ async def test_nothing_of_a_suspended_tenant_is_processed_until_it_is_resumed(
     assert resumed["processing_state"] == "processed"
 
 
+async def test_what_waited_for_a_flag_is_processed_as_soon_as_the_flag_is_on(
+    core_api: CoreApi, ingest: Ingest, person: Person
+) -> None:
+    other = await sign_in(core_api)
+    document = await ingest.upload(person, b"from a tenant without us", filename="a.txt", mime_type="text/plain")
+    await core_api.set_flag("dms", enabled_for_all=False, tenants=[other.tenant.slug])
+
+    async with run_worker(worker_settings(core_api, ingest.settings)):
+        witness = await ingest.upload(other, b"from another tenant", filename="b.txt", mime_type="text/plain")
+        await processed(ingest, other, witness["id"])
+        status, problem = await ingest.call(person, "GET", f"/v1/documents/{document['id']}")
+        await core_api.set_flag("dms", enabled_for_all=True)
+        served = await processed(ingest, person, document["id"])  # no ring, and sooner than the sweep would come
+
+    assert (status, problem["reason"]) == (403, "module-not-active")
+    assert served["processing_state"] == "processed"
+
+
 async def test_the_trace_of_an_upload_goes_on_in_its_job(core_api: CoreApi, ingest: Ingest, person: Person) -> None:
     trace = new_trace()
     upload_id = await ingest.open_upload(person, 5, filename="a.txt", mime_type="text/plain")

@@ -5,11 +5,10 @@ from importlib.metadata import version
 from aiohttp import web
 
 from dms_ingest import resources
-from dms_ingest.keys import SETTINGS, USER_TOKENS
+from dms_ingest.keys import SETTINGS
 from dms_ingest.routes import ROUTES
 from dms_ingest.settings import Settings
-from nexarch import module
-from nexarch.auth import Principal, bearer_token
+from nexarch import module, tenant_module
 from nexarch.http import ServiceInfo, create_base_app
 
 INFO = ServiceInfo(
@@ -21,14 +20,15 @@ INFO = ServiceInfo(
 
 def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
-    app = create_base_app(INFO, authenticate, ROUTES)
+    app = create_base_app(INFO, tenant_module.authenticate, ROUTES)
     app[SETTINGS] = settings
     app.cleanup_ctx.extend(
         [
             module.core_client(settings, "dms-ingest"),
-            resources.user_tokens,
-            resources.tenants,
-            resources.bus,
+            tenant_module.user_tokens,
+            tenant_module.tenants(settings, "dms-ingest"),
+            tenant_module.doorbell(settings, "dms-ingest"),
+            resources.listener,
             resources.storage,
             resources.staging,
             resources.usage,
@@ -36,9 +36,3 @@ def create_app(settings: Settings) -> web.Application:
         ]
     )
     return app
-
-
-async def authenticate(request: web.Request) -> Principal | None:
-    """A person by their bearer token; None without one."""
-    token = bearer_token(request)
-    return None if token is None else await request.app[USER_TOKENS].verify(token)

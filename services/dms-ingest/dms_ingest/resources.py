@@ -8,67 +8,26 @@ from aiohttp import web
 
 from dms_ingest.completing import Completer
 from dms_ingest.ending import Sweep
-from dms_ingest.keys import (
-    COMPLETER,
-    DOORBELL,
-    RECEIVER,
-    SETTINGS,
-    STAGING,
-    STORAGE,
-    TENANTS,
-    USAGE,
-    USER_TOKENS,
-)
+from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, STORAGE, USAGE
 from dms_ingest.metrics import UploadMetrics
 from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
 from dms_ingest.usage_delivery import UsageDelivery
-from nexarch import channels
-from nexarch.doorbell import Doorbell
-from nexarch.errors import Unavailable
 from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener
 from nexarch.module import CORE
 from nexarch.serve import background
 from nexarch.storage import open_storage
-from nexarch.tenancy import TenantPools
+from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus
 from nexarch.threads import run_in_thread
-from nexarch.user_tokens import UserTokens
-
-_NAME = "dms-ingest"  # shown in pg_stat_activity
 
 
-async def user_tokens(app: web.Application) -> AsyncIterator[None]:
-    """The keys that people's tokens are verified with."""
-    app[USER_TOKENS] = UserTokens(app[CORE].jwks)
-    yield
-
-
-async def tenants(app: web.Application) -> AsyncIterator[None]:
-    """The tenants' databases, found through core-api."""
-    pools = TenantPools(app[CORE].database, application_name=_NAME, max_size=app[SETTINGS].tenant_pool_size)
-    app[TENANTS] = pools
-    yield
-    await pools.close()
-
-
-async def bus(app: web.Application) -> AsyncIterator[None]:
-    """The event bus: one connection that rings, one that listens for what makes our caches wrong."""
+async def listener(app: web.Application) -> AsyncIterator[None]:
+    """The connection that hears what makes our caches wrong."""
     dsn = app[SETTINGS].bus_dsn.get_secret_value()
-    caches = {
-        channels.TENANTS: app[TENANTS].forget,
-        channels.FLAGS: lambda _flag: app[TENANTS].forget(),  # whether we are active for a tenant
-        channels.KEYS: lambda _key: app[USER_TOKENS].forget(),
-    }
-    listener = Listener(dsn, caches, application_name=_NAME)
-
-    async def connected() -> None:
-        if not listener.connected:
-            raise Unavailable("The event bus is not connected.")
-
-    app[CHECKS]["bus"] = connected
-    async with Doorbell(dsn, application_name=_NAME) as doorbell, background(app, "listen", listener.run()):
-        app[DOORBELL] = doorbell
+    ears = Listener(dsn, cache_wakes(app), application_name="dms-ingest")
+    check_bus(app, ears)
+    async with background(app, "listen", ears.run()):
         yield
 
 

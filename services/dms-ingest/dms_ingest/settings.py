@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from nexarch.module import ModuleSettings
+from nexarch.tenant_module import TenantModuleSettings
 
 GIB = 1 << 30
 
@@ -24,15 +24,13 @@ _DEFAULT_TYPES = (
 )
 
 
-class Settings(ModuleSettings):
+class Settings(TenantModuleSettings):
     """Read once, in `__main__`; a wrong or missing variable stops the process with its name."""
 
     model_config = SettingsConfigDict(env_prefix="DMS_INGEST_", frozen=True, hide_input_in_errors=True, extra="ignore")
 
     port: int = Field(default=8090, ge=0, le=65535)
-    bus_dsn: SecretStr  # the registry database, as the role that may only LISTEN and NOTIFY
     staging_dir: Path  # bytes of uploads until they are complete; on a disk of its own if it may fill up
-    storage_dir: Path  # objects, by the local driver; the same for every service
     link_key: SecretStr = Field(min_length=32)  # signs links that work without a token
     max_upload_bytes: int = Field(default=20 * GIB, ge=1)
     # Comma-separated. The bytes are looked at too: what contradicts its type is refused at complete.
@@ -40,7 +38,6 @@ class Settings(ModuleSettings):
     upload_lifetime_s: float = Field(default=7 * 86400, gt=0)  # of an upload that receives nothing
     # A line that is silent for so long is broken; what arrived on it is kept.
     upload_idle_s: float = Field(default=60.0, gt=0)
-    tenant_pool_size: int = Field(default=8, ge=1)  # connections to each tenant's database
 
     @field_validator("allowed_types", mode="before")
     @classmethod

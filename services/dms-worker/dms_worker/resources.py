@@ -6,42 +6,15 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import web
 
 from dms_worker.handlers import job_types
-from dms_worker.keys import DOORBELL, SETTINGS, STORAGE, TENANTS, USER_TOKENS
+from dms_worker.keys import SETTINGS, STORAGE
 from dms_worker.sweep import KnownTenant
 from dms_worker.worker import Worker, WorkerOptions
 from nexarch import channels
-from nexarch.doorbell import Doorbell
-from nexarch.errors import Unavailable
-from nexarch.http import CHECKS, DRAINING, METRICS
+from nexarch.http import DRAINING, METRICS
 from nexarch.module import CORE
 from nexarch.serve import background
 from nexarch.storage import open_storage
-from nexarch.tenancy import TenantPools
-from nexarch.user_tokens import UserTokens
-
-_APPLICATION_NAME = "dms-worker"
-
-
-async def user_tokens(app: web.Application) -> AsyncIterator[None]:
-    """The keys that people's tokens are verified with."""
-    app[USER_TOKENS] = UserTokens(app[CORE].jwks)
-    yield
-
-
-async def tenants(app: web.Application) -> AsyncIterator[None]:
-    """The tenants' databases, found through core-api."""
-    app[TENANTS] = pools = TenantPools(
-        app[CORE].database, application_name=_APPLICATION_NAME, max_size=app[SETTINGS].tenant_pool_size
-    )
-    yield
-    await pools.close()
-
-
-async def doorbell(app: web.Application) -> AsyncIterator[None]:
-    """The bell that tells the other workers of a job that is to run again."""
-    dsn = app[SETTINGS].bus_dsn.get_secret_value()
-    async with Doorbell(dsn, application_name=_APPLICATION_NAME) as app[DOORBELL]:
-        yield
+from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus
 
 
 async def storage(app: web.Application) -> AsyncIterator[None]:
@@ -71,16 +44,13 @@ async def worker(app: web.Application) -> AsyncIterator[None]:
             grace_s=settings.grace_period_s,
         ),
         also_wakes={
+            **cache_wakes(app),
             channels.TENANTS: tenant_changed,
-            channels.KEYS: lambda _payload: app[USER_TOKENS].forget(),
+            channels.FLAGS: lambda _flag: tenant_changed(None),
         },
     )
 
-    async def listening() -> None:
-        if not work.listener.connected:
-            raise Unavailable("The event bus is not connected.")
-
-    app[CHECKS]["bus"] = listening
+    check_bus(app, work.listener)
     async with background(app, "worker", work.run()):
         draining = asyncio.create_task(_stop_on_drain(app, work))
         yield

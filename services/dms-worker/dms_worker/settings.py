@@ -1,21 +1,17 @@
 """The settings of dms-worker."""
 
-from pathlib import Path
-
-from pydantic import Field, SecretStr
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from nexarch.module import ModuleSettings
+from nexarch.tenant_module import TenantModuleSettings
 
 
-class Settings(ModuleSettings):
+class Settings(TenantModuleSettings):
     """Read once, in `__main__`; a wrong or missing variable stops the process with its name."""
 
     model_config = SettingsConfigDict(env_prefix="DMS_WORKER_", frozen=True, hide_input_in_errors=True, extra="ignore")
 
     port: int = Field(default=8091, ge=0, le=65535)
-    bus_dsn: SecretStr  # the registry database, as the role that may only LISTEN and NOTIFY
-    storage_dir: Path  # objects, by the local driver: the same folder as dms-ingest's
     concurrency: int = Field(default=4, ge=1, le=100)  # jobs at once in this process
     stale_after_s: float = Field(default=60.0, ge=3)  # without a heartbeat for so long, a job is taken over
     extract_time_limit_s: float = Field(default=120.0, gt=0)  # of one file, in its child process

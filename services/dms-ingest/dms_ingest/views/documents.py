@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dms_ingest import documents, processing, purge
 from dms_ingest.documents import Document, Filter
-from dms_ingest.keys import DOORBELL, STORAGE, USAGE
-from dms_ingest.views.caller import caller, tenant_connection
+from dms_ingest.keys import STORAGE, USAGE
 from dms_ingest.views.lists import id_cursor, page_of
 from dms_ingest.views.revisions import ProcessingError, processing_error
 from nexarch.pages import PageQuery
 from nexarch.routing import id_in_path, json_response
+from nexarch.tenant_module import DOORBELL, caller, tenant_connection
 
 _VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 

@@ -14,12 +14,12 @@ from aiohttp import ETag, hdrs, web
 from dms_ingest.byte_ranges import ByteRange, RangeNotSatisfiable, requested_range
 from dms_ingest.disposition import Disposition, content_disposition, content_policy
 from dms_ingest.downloads import open_revision
-from dms_ingest.keys import STORAGE, TENANTS
+from dms_ingest.keys import STORAGE
 from dms_ingest.revisions import RevisionNotFound, SealedRevision, sealed_revision
-from dms_ingest.views.caller import caller
 from nexarch.module import CORE
 from nexarch.problems import problem_response
 from nexarch.routing import id_in_path
+from nexarch.tenant_module import TENANTS, caller
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 

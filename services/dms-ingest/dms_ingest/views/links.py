@@ -10,12 +10,12 @@ from aiohttp import hdrs, web
 from pydantic import BaseModel, ConfigDict, Field
 
 from dms_ingest.disposition import Disposition
-from dms_ingest.keys import SETTINGS, TENANTS
+from dms_ingest.keys import SETTINGS
 from dms_ingest.links import MAX_LIFE, Link, LinkKey, link_url, read_link
 from dms_ingest.revisions import sealed_revision
-from dms_ingest.views.caller import caller, tenant_connection
 from dms_ingest.views.downloads import Download, send
 from nexarch.routing import id_in_path, json_response
+from nexarch.tenant_module import TENANTS, caller, tenant_connection
 
 # A link is a secret: no cache keeps what it gave out, and no page it leads to learns of it.
 _HEADERS = {hdrs.CACHE_CONTROL: "private, no-store", "Referrer-Policy": "no-referrer"}

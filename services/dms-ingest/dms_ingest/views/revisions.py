@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from dms_ingest import revisions
 from dms_ingest.documents import get_document
 from dms_ingest.revisions import Revision
-from dms_ingest.views.caller import tenant_connection
 from dms_ingest.views.lists import number_cursor, page_of
 from nexarch.pages import PageQuery
 from nexarch.routing import id_in_path, json_response
+from nexarch.tenant_module import tenant_connection
 
 
 class ProcessingError(BaseModel):

@@ -5,8 +5,8 @@ from itertools import count
 from aiohttp import web
 
 from dms_ingest import texts
-from dms_ingest.views.caller import tenant_connection
 from nexarch.routing import id_in_path
+from nexarch.tenant_module import tenant_connection
 
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-store"}
 

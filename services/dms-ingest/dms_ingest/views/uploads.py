@@ -13,16 +13,16 @@ from dms_ingest import upload_sessions
 from dms_ingest.completing import MOST_RANGES
 from dms_ingest.documents import get_document
 from dms_ingest.ending import end_upload
-from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, TENANTS
+from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING
 from dms_ingest.media_types import check_allowed
 from dms_ingest.names import composed
 from dms_ingest.upload_sessions import NewSession, Session
-from dms_ingest.views.caller import caller, tenant_connection
 from dms_ingest.views.documents import document_response
 from dms_ingest.views.request_body import RequestBody
 from nexarch.errors import TooLarge, UnsupportedType
 from nexarch.idempotency import idempotency_key
 from nexarch.routing import go_on, id_in_path, json_response
+from nexarch.tenant_module import TENANTS, caller, tenant_connection
 
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 

@@ -7,13 +7,12 @@ from uuid import UUID
 from aiohttp import web
 from pydantic import BaseModel, TypeAdapter
 
-from dms_worker.keys import TENANTS
 from nexarch import jobs
-from nexarch.auth import PRINCIPAL, User
 from nexarch.db import as_dict
 from nexarch.jobs import Job, Status
 from nexarch.pages import PageQuery, decode_id, encode_cursor
 from nexarch.routing import id_in_path, json_response
+from nexarch.tenant_module import tenant_connection
 
 
 class JobQuery(PageQuery):
@@ -50,7 +49,7 @@ class JobPage(BaseModel):
 
 async def list_jobs(request: web.Request, query: JobQuery) -> web.Response:
     """`GET /v1/jobs`: the tenant's jobs, newest first."""
-    async with request.app[TENANTS].acquire(_tenant(request)) as conn:
+    async with tenant_connection(request) as conn:
         rows = await jobs.list_jobs(conn, status=query.status, before=decode_id(query.cursor), limit=query.limit + 1)
     page = rows[: query.limit]
     cursor = encode_cursor(str(page[-1].id)) if len(rows) > query.limit else None
@@ -59,14 +58,8 @@ async def list_jobs(request: web.Request, query: JobQuery) -> web.Response:
 
 async def show(request: web.Request) -> web.Response:
     """`GET /v1/jobs/{id}`: one job with its payload and its last error."""
-    async with request.app[TENANTS].acquire(_tenant(request)) as conn:
+    async with tenant_connection(request) as conn:
         return json_response(_view(await jobs.get_job(conn, id_in_path(request))))
-
-
-def _tenant(request: web.Request) -> str:
-    principal = request[PRINCIPAL]
-    assert isinstance(principal, User)  # the route serves users only
-    return principal.tenant
 
 
 _VIEW = TypeAdapter(JobView)

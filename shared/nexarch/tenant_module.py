@@ -1,0 +1,99 @@
+"""What a module that serves the tenants has beside core-api: their databases, their people's tokens, the event bus."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import cast
+
+from aiohttp import web
+from pydantic import Field, SecretStr
+
+from nexarch import channels
+from nexarch.auth import PRINCIPAL, Principal, User, bearer_token
+from nexarch.db import Connection
+from nexarch.doorbell import Doorbell
+from nexarch.errors import Unavailable
+from nexarch.http import CHECKS
+from nexarch.listen import Listener, Wake
+from nexarch.module import CORE, ModuleSettings
+from nexarch.tenancy import TenantPools
+from nexarch.user_tokens import UserTokens
+
+TENANTS: web.AppKey[TenantPools] = web.AppKey("tenants", TenantPools)
+USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens", UserTokens)
+DOORBELL: web.AppKey[Doorbell] = web.AppKey("doorbell", Doorbell)
+
+Context = Callable[[web.Application], AsyncIterator[None]]
+
+
+class TenantModuleSettings(ModuleSettings):
+    """The settings of such a module."""
+
+    bus_dsn: SecretStr  # the registry database, as the role that may only LISTEN, NOTIFY and arm a tenant
+    storage_dir: Path  # objects, by the local driver; the same folder for every module
+    tenant_pool_size: int = Field(default=8, ge=1)  # connections to each tenant's database
+
+
+async def user_tokens(app: web.Application) -> AsyncIterator[None]:
+    """A cleanup context: `app[USER_TOKENS]`, the keys that people's tokens are verified with."""
+    app[USER_TOKENS] = UserTokens(app[CORE].jwks)
+    yield
+
+
+def tenants(settings: TenantModuleSettings, application_name: str) -> Context:
+    """A cleanup context: `app[TENANTS]`, the tenants' databases, found through core-api."""
+
+    async def context(app: web.Application) -> AsyncIterator[None]:
+        pools = TenantPools(app[CORE].database, application_name=application_name, max_size=settings.tenant_pool_size)
+        app[TENANTS] = pools
+        yield
+        await pools.close()
+
+    return context
+
+
+def doorbell(settings: TenantModuleSettings, application_name: str) -> Context:
+    """A cleanup context: `app[DOORBELL]`, the connection that tells workers of new jobs."""
+
+    async def context(app: web.Application) -> AsyncIterator[None]:
+        bell = Doorbell(settings.bus_dsn.get_secret_value(), application_name=application_name)
+        async with bell:
+            app[DOORBELL] = bell
+            yield
+
+    return context
+
+
+def cache_wakes(app: web.Application) -> Mapping[str, Wake]:
+    """What makes the caches of `app[TENANTS]` and `app[USER_TOKENS]` wrong, for a `Listener`."""
+    return {
+        channels.TENANTS: app[TENANTS].forget,
+        channels.FLAGS: lambda _flag: app[TENANTS].forget(),  # a flag decides whether we are active for a tenant
+        channels.KEYS: lambda _key: app[USER_TOKENS].forget(),
+    }
+
+
+def check_bus(app: web.Application, listener: Listener) -> None:
+    """Without the event bus the module is not ready: its caches would be wrong for up to their time to live."""
+
+    async def connected() -> None:
+        if not listener.connected:
+            raise Unavailable("The event bus is not connected.")
+
+    app[CHECKS]["bus"] = connected
+
+
+async def authenticate(request: web.Request) -> Principal | None:
+    """A person by their bearer token; None without one."""
+    token = bearer_token(request)
+    return None if token is None else await request.app[USER_TOKENS].verify(token)
+
+
+def caller(request: web.Request) -> User:
+    """The person who calls; every route that is not public has one, as `authenticate` knows nobody else."""
+    return cast("User", request[PRINCIPAL])
+
+
+def tenant_connection(request: web.Request) -> AbstractAsyncContextManager[Connection]:
+    """A connection to the database of the caller's tenant, which comes from the token, never from the request."""
+    return request.app[TENANTS].acquire(caller(request).tenant)
