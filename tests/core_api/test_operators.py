@@ -2,14 +2,22 @@
 
 import pytest
 
-from core_api.operators import OperatorNameTaken, any_operator, create_operator, find_operator
+from core_api.operators import OperatorNameTaken, add_operator, any_operator, find_operator
+from core_api.secret_text import new_operator_token
 from nexarch.db import Connection
 
 pytestmark = pytest.mark.database
 
 
+async def ada(conn: Connection) -> str:
+    """Make ada an operator; returns her token."""
+    token = new_operator_token()
+    await add_operator(conn, "ada", token)
+    return token
+
+
 async def test_a_token_is_known_by_its_digest_only(registry_conn: Connection) -> None:
-    token = await create_operator(registry_conn, "ada")
+    token = await ada(registry_conn)
 
     operator = await find_operator(registry_conn, token)
 
@@ -21,7 +29,7 @@ async def test_a_token_is_known_by_its_digest_only(registry_conn: Connection) ->
 
 
 async def test_a_disabled_operator_is_nobody(registry_conn: Connection) -> None:
-    token = await create_operator(registry_conn, "ada")
+    token = await ada(registry_conn)
 
     await registry_conn.execute("UPDATE operators SET disabled_at = now()")
 
@@ -30,14 +38,14 @@ async def test_a_disabled_operator_is_nobody(registry_conn: Connection) -> None:
 
 
 async def test_a_name_is_used_once(registry_conn: Connection) -> None:
-    await create_operator(registry_conn, "ada")
+    await ada(registry_conn)
 
     with pytest.raises(OperatorNameTaken, match="ada"):
-        await create_operator(registry_conn, "ada")
+        await ada(registry_conn)
 
 
 async def test_the_last_use_is_written_once_a_minute_at_most(registry_conn: Connection) -> None:
-    token = await create_operator(registry_conn, "ada")
+    token = await ada(registry_conn)
 
     async def used_at(after_s: int) -> object:
         """When it was last used, seconds before now, if it is used `after_s` seconds after the time before."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import asyncpg
 
-from core_api.secret_text import digest, is_well_formed, new_operator_token
+from core_api.secret_text import digest, is_well_formed
 from nexarch.auth import Operator
 from nexarch.db import Connection, fetch_optional
 from nexarch.errors import Conflict
@@ -24,13 +24,6 @@ class _Known:
     id: UUID
     name: str
     token_sha256: bytes
-
-
-async def create_operator(conn: Connection, name: str) -> str:
-    """Add an operator and return the token, which nobody can read again; `OperatorNameTaken`."""
-    token = new_operator_token()
-    await add_operator(conn, name, token)
-    return token
 
 
 async def add_operator(conn: Connection, name: str, token: str) -> None:
