@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from core_api import bootstrap as module
-from core_api.bootstrap import MODULES, BootstrapRefused, Folder, bootstrap
+from core_api.bootstrap import MODULES, BootstrapRefused, bootstrap
 from core_api.credentials import find_service
 from core_api.operators import find_operator
 from core_api.settings import Settings
 from nexarch.auth import Service
 from nexarch.db import connect
+from nexarch.private_files import SecretFolder
 from support.database import Cluster, empty_database
 from support.services import new_master_key
 
@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {file.name: file.read_text() for file in folder.iterdir()}
 
 
-async def works(dsn: str, folder: Folder) -> bool:
+async def works(dsn: str, folder: SecretFolder) -> bool:
     """Whether the secrets in the folder are those that the registry knows."""
     conn = await connect(dsn, application_name="tests")
     try:
@@ -44,7 +44,7 @@ async def works(dsn: str, folder: Folder) -> bool:
 
 async def test_an_empty_database_becomes_a_platform(cluster: Cluster, tmp_path: Path) -> None:
     async with empty_database(cluster) as dsn:
-        folder = Folder(tmp_path / "secrets")
+        folder = SecretFolder(tmp_path / "secrets")
 
         done = await bootstrap(settings(dsn), folder)
 
@@ -56,14 +56,14 @@ async def test_an_empty_database_becomes_a_platform(cluster: Cluster, tmp_path: 
 
 
 async def test_only_the_owner_reads_the_files(registry_dsn: str, tmp_path: Path) -> None:
-    await bootstrap(settings(registry_dsn), Folder(tmp_path))
+    await bootstrap(settings(registry_dsn), SecretFolder(tmp_path))
 
     modes = [stat.S_IMODE(entry.stat().st_mode) for entry in os.scandir(tmp_path)]
     assert modes == [0o600] * 7
 
 
 async def test_a_second_run_finds_nothing_to_do(registry_dsn: str, tmp_path: Path) -> None:
-    folder, same = Folder(tmp_path), settings(registry_dsn)
+    folder, same = SecretFolder(tmp_path), settings(registry_dsn)
     await bootstrap(same, folder)
     before = contents(tmp_path)
 
@@ -76,11 +76,11 @@ async def test_a_second_run_finds_nothing_to_do(registry_dsn: str, tmp_path: Pat
 async def test_a_run_cut_off_after_any_file_is_finished_by_the_next(
     writes: int, registry_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, same = Folder(tmp_path), settings(registry_dsn)
+    folder, same = SecretFolder(tmp_path), settings(registry_dsn)
     written = 0
-    write = Folder.write
+    write = SecretFolder.write
 
-    def dies(self: Folder, name: str, text: str) -> None:
+    def dies(self: SecretFolder, name: str, text: str) -> None:
         nonlocal written
         write(self, name, text)
         written += 1
@@ -88,7 +88,7 @@ async def test_a_run_cut_off_after_any_file_is_finished_by_the_next(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Folder, "write", dies)
+        patch.setattr(SecretFolder, "write", dies)
         with pytest.raises(KeyboardInterrupt):
             await bootstrap(same, folder)
 
@@ -98,7 +98,7 @@ async def test_a_run_cut_off_after_any_file_is_finished_by_the_next(
 
 
 async def test_what_operators_changed_stays(registry_dsn: str, tmp_path: Path) -> None:
-    folder, same = Folder(tmp_path), settings(registry_dsn)
+    folder, same = SecretFolder(tmp_path), settings(registry_dsn)
     await bootstrap(same, folder)
     conn = await connect(registry_dsn, application_name="tests")
     await conn.execute("UPDATE feature_flags SET enabled_for_all = false")
@@ -115,21 +115,21 @@ async def test_what_operators_changed_stays(registry_dsn: str, tmp_path: Path) -
 
 async def test_another_folder_is_refused_and_told_why(registry_dsn: str, tmp_path: Path) -> None:
     same = settings(registry_dsn)
-    await bootstrap(same, Folder(tmp_path / "one"))
+    await bootstrap(same, SecretFolder(tmp_path / "one"))
 
     with pytest.raises(BootstrapRefused, match=r"dms_ingest\.client-id"):
-        await bootstrap(same, Folder(tmp_path / "two"))
+        await bootstrap(same, SecretFolder(tmp_path / "two"))
 
 
 async def test_another_master_key_is_refused_and_told_why(registry_dsn: str, tmp_path: Path) -> None:
-    await bootstrap(settings(registry_dsn), Folder(tmp_path))
+    await bootstrap(settings(registry_dsn), SecretFolder(tmp_path))
 
     with pytest.raises(BootstrapRefused, match="CORE_API_MASTER_KEY"):
-        await bootstrap(settings(registry_dsn), Folder(tmp_path))
+        await bootstrap(settings(registry_dsn), SecretFolder(tmp_path))
 
 
 async def test_a_revoked_credential_is_replaced(registry_dsn: str, tmp_path: Path) -> None:
-    folder, same = Folder(tmp_path), settings(registry_dsn)
+    folder, same = SecretFolder(tmp_path), settings(registry_dsn)
     await bootstrap(same, folder)
     conn = await connect(registry_dsn, application_name="tests")
     await conn.execute("UPDATE module_credentials SET revoked_at = now() WHERE module_id = 'alerter'")

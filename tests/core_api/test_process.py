@@ -8,9 +8,10 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from core_api.bootstrap import OPERATOR_FILE, Folder, bootstrap
+from core_api.bootstrap import OPERATOR_FILE, bootstrap
 from core_api.settings import Settings
 from nexarch.db import connect
+from nexarch.private_files import SecretFolder
 from support.database import Cluster
 from support.processes import run_service
 from support.services import new_master_key, new_slug, remove_tenant
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.database
 @pytest.fixture
 async def operator(registry_dsn: str, master_key: SecretStr, tmp_path: Path) -> dict[str, str]:
     """The header of an operator of a bootstrapped registry."""
-    await bootstrap(Settings(registry_dsn=SecretStr(registry_dsn), master_key=master_key), Folder(tmp_path))
-    return {"Authorization": f"Bearer {Folder(tmp_path).read(OPERATOR_FILE)}"}
+    await bootstrap(Settings(registry_dsn=SecretStr(registry_dsn), master_key=master_key), SecretFolder(tmp_path))
+    return {"Authorization": f"Bearer {SecretFolder(tmp_path).read(OPERATOR_FILE)}"}
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
 from core_api.app import create_app
-from core_api.bootstrap import MODULES, OPERATOR_FILE, Folder, bootstrap
+from core_api.bootstrap import MODULES, OPERATOR_FILE, bootstrap
 from core_api.settings import Settings
 from nexarch.core_client import CoreClient, open_core_client
 from nexarch.db import Connection, connect
+from nexarch.private_files import SecretFolder
 from nexarch.tenant_database import identifier
 from support.database import Cluster
 
@@ -142,7 +143,7 @@ def new_master_key() -> SecretStr:
 async def run_core_api(registry_dsn: str, folder: Path, cluster: Cluster) -> AsyncIterator[CoreApi]:
     """Bootstrap a registry and serve core-api over it in this process; removes the tenants made through it."""
     settings = Settings(registry_dsn=SecretStr(registry_dsn), master_key=new_master_key(), port=0)
-    files = Folder(folder)
+    files = SecretFolder(folder)
     await bootstrap(settings, files)
     modules = {
         module: Credentials(_read(files, f"{module}.client-id"), _read(files, f"{module}.client-secret"))
@@ -168,7 +169,7 @@ async def remove_tenant(superuser: Connection, slug: str) -> None:
     await superuser.execute(f"DROP ROLE IF EXISTS {name}")
 
 
-def _read(folder: Folder, name: str) -> str:
+def _read(folder: SecretFolder, name: str) -> str:
     text = folder.read(name)
     assert text is not None, name
     return text

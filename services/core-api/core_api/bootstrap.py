@@ -1,16 +1,14 @@
 """Makes an empty registry database usable: `python -m core_api.bootstrap --out DIR`.
 
 Migrations, the template of tenant databases, the first operator, the first signing key, the platform's own modules
-with a credential each. Secrets are written to files that only their owner can read, before the registry knows them:
-whoever dies in between starts again and goes on with the same secrets. Run as often as wanted, it adds what is
-missing and changes nothing that operators changed.
+with a credential each. Secrets are written to files (`operator-token`, `<module>.client-id`, `<module>.client-secret`)
+before the registry knows them: whoever dies in between starts again and goes on with the same secrets. Run as often as
+wanted, it adds what is missing and changes nothing that operators changed.
 """
 
 import argparse
 import asyncio
-import os
 import sys
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from core_api.settings import Settings
 from nexarch.crypto.envelope import SealBroken
 from nexarch.db import Connection, connect
 from nexarch.migrate import MigrationRefused, migrate_up, read_migrations
+from nexarch.private_files import SecretFolder
 from nexarch.settings import load
 from nexarch.template import ensure_template
 
@@ -40,30 +39,7 @@ class BootstrapRefused(Exception):
     """The registry holds a secret that the folder or the master key does not fit; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """The files that bootstrap writes: `operator-token`, `<module>.client-id`, `<module>.client-secret`."""
-
-    path: Path
-
-    def read(self, name: str) -> str | None:
-        """The line in a file, or None where there is no such file."""
-        file = self.path / name
-        return file.read_text(encoding="utf-8").strip() if file.exists() else None
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file that only its owner can read, whole or not at all, and onto the disk."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        partial = self.path / f".{name}.partial"
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{text}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(self.path / name)
-
-
-async def bootstrap(settings: Settings, folder: Folder) -> list[str]:
+async def bootstrap(settings: Settings, folder: SecretFolder) -> list[str]:
     """Do what is still to do; returns a sentence for each thing done. `BootstrapRefused`, `MigrationRefused`."""
     done = []
     master = MasterKey(settings.master_key)
@@ -83,7 +59,7 @@ async def bootstrap(settings: Settings, folder: Folder) -> list[str]:
     return done
 
 
-async def _first_operator(conn: Connection, folder: Folder) -> list[str]:
+async def _first_operator(conn: Connection, folder: SecretFolder) -> list[str]:
     if await operators.any_operator(conn):
         return []
     token = folder.read(OPERATOR_FILE)
@@ -121,7 +97,7 @@ async def _modules(conn: Connection) -> list[str]:
     return done
 
 
-async def _credential(conn: Connection, folder: Folder, module_id: str) -> list[str]:
+async def _credential(conn: Connection, folder: SecretFolder, module_id: str) -> list[str]:
     client_id, secret = folder.read(f"{module_id}.client-id"), folder.read(f"{module_id}.client-secret")
     if client_id and secret and await credentials.find_service(conn, client_id, secret):
         return []
@@ -143,7 +119,7 @@ def main() -> None:
     """The command; exits with 1 where bootstrap is refused, 2 for wrong settings."""
     parser = argparse.ArgumentParser(prog="python -m core_api.bootstrap", description="Make an empty registry usable.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the secrets made")
-    folder = Folder(parser.parse_args().out)
+    folder = SecretFolder(parser.parse_args().out)
     try:
         done = asyncio.run(bootstrap(load(Settings), folder))
     except (BootstrapRefused, MigrationRefused) as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nexarch.cli.failures import Failure, NotAuthorised, Unavailable
-from nexarch.cli.private_files import write_private
+from nexarch.private_files import write_private
 
 LOCAL_ENDPOINTS = Path(".nexarch/endpoints.json")
 

@@ -13,13 +13,14 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 from rich.text import Text
 
+from nexarch.bootstrap import BootstrapFailed
 from nexarch.cli.failures import Failure
 from nexarch.cli.output import clean, size, state
 from nexarch.cli.target import Target
 from nexarch.postgres import PostgresFailed
 from nexarch.up.demo import Outcome, demonstrate, foreign_sample, prepare_tenant
 from nexarch.up.home import Demo, Endpoints, Home, PortTaken
-from nexarch.up.platform import BootstrapFailed, Platform, running_platform
+from nexarch.up.platform import MigrationFailed, Platform, running_platform
 from nexarch.up.processes import NotReady
 from nexarch.up.samples import make_samples
 
@@ -56,7 +57,7 @@ def up(home: Path, port_base: int, demo: bool, files: tuple[Path, ...], words: t
     run = _Run(Home(home.resolve(), port_base), demo, files, words, once)
     try:
         code = asyncio.run(run.until_told())
-    except (PortTaken, PostgresFailed, BootstrapFailed, NotReady) as error:
+    except (PortTaken, PostgresFailed, BootstrapFailed, MigrationFailed, NotReady) as error:
         raise Failure(str(error), hint=f"The logs lie in {run.home.folder / 'logs'}.") from error
     raise SystemExit(code)
 
@@ -131,8 +132,8 @@ class _Run:
             "dms_worker": self.home.url("dms-worker"),
             "alerter": self.home.url("alerter"),
             "operator_token": platform.operator_token,
-            "registry_dsn": self.home.secret("registry-dsn"),
-            "demo": Demo(tenant=_DEMO_TENANT, email=_DEMO_EMAIL, password=self.home.secret("demo-password")),
+            "registry_dsn": platform.registry_dsn,
+            "demo": Demo(tenant=_DEMO_TENANT, email=_DEMO_EMAIL, password=self.home.secrets.password("demo-password")),
         }
 
     def _show_addresses(self, endpoints: Endpoints) -> None:

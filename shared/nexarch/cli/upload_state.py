@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import UUID
 
-from nexarch.cli.private_files import write_private
+from nexarch.private_files import write_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

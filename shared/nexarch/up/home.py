@@ -1,13 +1,12 @@
-"""The folder that `nexarch up` works in: what lies where, which port is whose, and secrets made once."""
+"""The folder that `nexarch up` works in: what lies where, which port is whose, and the secrets."""
 
-import base64
 import json
-import os
-import secrets
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
+
+from nexarch.private_files import SecretFolder, write_private
 
 SERVICES = ("core-api", "dms-ingest", "dms-worker", "alerter")
 _POSTGRES_OFFSET = len(SERVICES)
@@ -50,9 +49,9 @@ class Home:
         return self.port_base + _POSTGRES_OFFSET
 
     @property
-    def secrets(self) -> Path:
-        """Keys, passwords and credentials, one a file, readable by the owner only."""
-        return self.folder / "secrets"
+    def secrets(self) -> SecretFolder:
+        """Keys, passwords and credentials."""
+        return SecretFolder(self.folder / "secrets")
 
     @property
     def endpoints_file(self) -> Path:
@@ -75,25 +74,10 @@ class Home:
         """Make the folders; done again, it changes nothing."""
         for folder in (self.folder, self.folder / "logs", self.folder / "staging", self.folder / "objects"):
             folder.mkdir(parents=True, exist_ok=True)
-        self.secrets.mkdir(mode=0o700, exist_ok=True)
 
-    def secret(self, name: str, *, key: bool = False) -> str:
-        """The secret of that name, made at first use: a password, or with `key` 32 bytes in base64."""
-        file = self.secrets / name
-        if not file.exists():
-            made = base64.b64encode(secrets.token_bytes(32)).decode() if key else secrets.token_urlsafe(24)
-            self.write_secret(name, made)
-        return file.read_text().strip()
-
-    def write_secret(self, name: str, value: str) -> Path:
-        """Put a secret into its file, whole or not at all."""
-        file = self.secrets / name
-        _write_private(file, value + "\n")
-        return file
-
-    def write_endpoints(self, endpoints: Endpoints, file: Path | None = None) -> None:
+    def write_endpoints(self, endpoints: Endpoints) -> None:
         """Write `endpoints.json`; who waits for the file may use it as soon as it is there."""
-        _write_private(file or self.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
+        write_private(self.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
 
     def refuse_taken_ports(self) -> None:
         """Raise `PortTaken` before anything is started; Postgres' own port may be ours from an earlier start."""
@@ -107,11 +91,3 @@ class Home:
                         f"Port {self.port(service)}, meant for {service}, is taken: stop what listens there, or "
                         f"choose five free ports in a row with --port-base (now {self.port_base})."
                     ) from error
-
-
-def _write_private(file: Path, text: str) -> None:
-    temporary = file.with_name(file.name + ".new")
-    temporary.touch(mode=0o600)
-    temporary.chmod(0o600)
-    temporary.write_text(text)
-    os.replace(temporary, file)  # noqa: PTH105 - the atomic one, by its name

@@ -2,12 +2,11 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from nexarch.bootstrap_db import bus_dsn, core_dsn, create_roles_and_registry
+from nexarch.bootstrap import bootstrap
 from nexarch.db import connect
 from nexarch.migrate import read_migrations
 from nexarch.migrate_tenants import list_tenant_databases, migrate_tenants
@@ -20,8 +19,8 @@ _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "NEXARCH_MIGRATIONS_DIR")
 Say = Callable[[str], None]
 
 
-class BootstrapFailed(Exception):
-    """The registry or a tenant's database cannot be brought to this release; the text says why."""
+class MigrationFailed(Exception):
+    """A tenant's database cannot be brought to this release; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,12 @@ class Platform:
     @property
     def operator_token(self) -> str:
         """The first operator's token."""
-        return (self.home.secrets / "operator-token").read_text().strip()
+        return _secret(self.home, "operator-token")
+
+    @property
+    def registry_dsn(self) -> str:
+        """The registry's address, as its owner."""
+        return _secret(self.home, "registry-dsn")
 
 
 @asynccontextmanager
@@ -48,7 +52,7 @@ async def running_platform(home: Home, say: Say) -> AsyncIterator[Platform]:
     await asyncio.to_thread(postgres.start)
     try:
         say("registry, roles, keys and credentials")
-        await _bootstrap(home, postgres)
+        await bootstrap(postgres.dsn(), home.secrets)
         await _migrate_tenants(home)
         services = [_service(home, name) for name in SERVICES]
         say("the four services")
@@ -72,27 +76,9 @@ async def _supervised(services: list[ServiceProcess]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks)
 
 
-async def _bootstrap(home: Home, postgres: PostgresServer) -> None:
-    core_password, bus_password = home.secret("core-password"), home.secret("bus-password")
-    await create_roles_and_registry(postgres.dsn(), core_password, bus_password)
-    home.write_secret("registry-dsn", core_dsn(postgres.dsn(), core_password))
-    home.write_secret("bus-dsn", bus_dsn(postgres.dsn(), bus_password))
-    home.secret("master-key", key=True)
-    home.secret("link-key", key=True)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "core_api.bootstrap", "--out", str(home.secrets),
-        env=environment(home, "core-api"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    output, _ = await process.communicate()
-    if process.returncode != 0:
-        raise BootstrapFailed(output.decode(errors="replace"))
-
-
 async def _migrate_tenants(home: Home) -> None:
     """Bring the databases that an earlier release made to this one's schema; the bootstrap did so for the registry."""
-    dsn = home.secret("registry-dsn")
+    dsn = _secret(home, "registry-dsn")
     conn = await connect(dsn, application_name="nexarch-up")
     try:
         tenants = await list_tenant_databases(conn)
@@ -100,7 +86,7 @@ async def _migrate_tenants(home: Home) -> None:
         await conn.close()
     async for tenant in migrate_tenants(dsn, tenants, read_migrations("tenant")):
         if tenant.error is not None:
-            raise BootstrapFailed(f"The database of tenant {tenant.slug} cannot be migrated: {tenant.error}")
+            raise MigrationFailed(f"The database of tenant {tenant.slug} cannot be migrated: {tenant.error}")
 
 
 def _service(home: Home, name: str) -> ServiceProcess:
@@ -109,7 +95,7 @@ def _service(home: Home, name: str) -> ServiceProcess:
 
 def environment(home: Home, service: str) -> dict[str, str]:
     """The variables of one service: its own secrets as files, and nothing of the others'."""
-    secret = home.secrets.joinpath
+    secret = home.secrets.file
     own: dict[str, str] = {
         "HOST": "127.0.0.1",
         "PORT": str(home.port(service)),
@@ -126,7 +112,7 @@ def environment(home: Home, service: str) -> dict[str, str]:
     else:
         own |= {
             "CORE_API_URL": home.url("core-api"),
-            "CLIENT_ID": _content(home, f"{module}.client-id"),
+            "CLIENT_ID": _secret(home, f"{module}.client-id"),
             "CLIENT_SECRET_FILE": str(secret(f"{module}.client-secret")),
             "BASE_URL": home.url(service),
         }
@@ -139,6 +125,8 @@ def environment(home: Home, service: str) -> dict[str, str]:
     return inherited | {prefix + name: value for name, value in own.items()}
 
 
-def _content(home: Home, name: str) -> str:
-    file = home.secrets / name
-    return file.read_text().strip() if file.exists() else ""
+def _secret(home: Home, name: str) -> str:
+    """A secret that the bootstrap has made."""
+    text = home.secrets.read(name)
+    assert text is not None, name
+    return text
