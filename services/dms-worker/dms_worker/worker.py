@@ -236,7 +236,9 @@ class Worker:
             reclaimed = await reclaim_lost(conn, tenant, [self._job_types[name] for name in names], stale_after_s)
             self._metrics.reclaimed.inc(reclaimed)
             if reclaimed:
+                # The others too: they may have the free slots, and must know the times should this worker die.
                 self._due.mark(tenant, Reason.TIMER)
+                self._ring(tenant)
             # Else a hook failed, or another worker was first.
             times = [stale_after_s / 3 if seconds == 0 else seconds for seconds in times]
         if times:

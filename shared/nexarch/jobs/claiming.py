@@ -104,8 +104,10 @@ def _not_negative(seconds: float | None) -> float | None:
 async def reclaim(
     conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
 ) -> int:
-    """Make the jobs of lost workers pending again, at once; return how many. Those without attempts left stay.
+    """Make the jobs of lost workers pending again; return how many. Those without attempts left stay.
 
+    A job that lost one worker may run at once. Those that lost more come back apart, somewhen within the stale time:
+    one of them may be what kills the workers, and would each time take with it the jobs that are claimed beside it.
     The lock is judged again after the row is locked, so a heartbeat or a completion that came first wins.
     """
     sql = queue.sql("""
@@ -117,7 +119,8 @@ async def reclaim(
             FOR UPDATE SKIP LOCKED
         )
         UPDATE {jobs}
-        SET status = 'pending', available_at = now(), locked_at = NULL, locked_by = NULL, updated_at = now(),
+        SET status = 'pending', locked_at = NULL, locked_by = NULL, updated_at = now(),
+            available_at = now() + CASE WHEN attempts > 1 THEN random() * make_interval(secs => $2) ELSE '0' END,
             last_error = $3::text::jsonb || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now())
         WHERE id = ANY(ARRAY(SELECT id FROM stale))
         RETURNING id
