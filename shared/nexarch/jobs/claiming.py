@@ -62,13 +62,29 @@ async def heartbeat(
     *,
     queue: Queue = Queue.DOCUMENTS,
 ) -> set[UUID]:
-    """Renew the locks on held jobs, store their progress in percent (None: as it was); return what is still held."""
+    """Renew the locks on held jobs, store their progress in percent (None: as it was); return what is still held.
+
+    It waits for no lock: a handler that has completed its job and not yet committed would hold up the renewal of all
+    the others, and two statements that wait for each other's rows are a deadlock. Such a row counts as held, and
+    nobody can take it meanwhile.
+    """
     sql = queue.sql("""
-        UPDATE {jobs} AS job
-        SET locked_at = now(), progress = coalesce(held.progress, job.progress)
-        FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS held (id, lease, progress)
-        WHERE job.id = held.id AND job.lease = held.lease AND job.status = 'processing'
-        RETURNING job.id
+        WITH held AS MATERIALIZED (
+            SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS held (id, lease, progress)
+        ), free AS MATERIALIZED (
+            SELECT job.id, held.progress
+            FROM held
+            JOIN {jobs} AS job ON job.id = held.id AND job.lease = held.lease AND job.status = 'processing'
+            FOR NO KEY UPDATE OF job SKIP LOCKED
+        ), renewed AS (
+            UPDATE {jobs} AS job
+            SET locked_at = now(), progress = coalesce(free.progress, job.progress)
+            FROM free
+            WHERE job.id = free.id
+        )
+        SELECT job.id
+        FROM held
+        JOIN {jobs} AS job ON job.id = held.id AND job.lease = held.lease AND job.status = 'processing'
     """)
     rows = await conn.fetch(sql, [job.id for job in jobs], [job.lease for job in jobs], progress)
     return {row["id"] for row in rows}
