@@ -74,8 +74,13 @@ def create_pool(
     application_name: str,
     idle_s: float = 60.0,
     command_timeout_s: float = 30.0,
+    idle_in_transaction_s: float = 60.0,
 ) -> Pool:
-    """Make a pool that the caller opens and closes itself; see `open_pool`."""
+    """Make a pool that the caller opens and closes itself; see `open_pool`.
+
+    Postgres ends a session that sits in a transaction for `idle_in_transaction_s` without a statement: a process that
+    froze there would keep its row locks, and the rows that it alone can still see, for as long as it is frozen.
+    """
     return asyncpg.create_pool(
         dsn,
         min_size=min_size,
@@ -84,7 +89,10 @@ def create_pool(
         command_timeout=command_timeout_s,
         timeout=10.0,
         init=set_codecs,
-        server_settings={"application_name": application_name},
+        server_settings={
+            "application_name": application_name,
+            "idle_in_transaction_session_timeout": f"{idle_in_transaction_s * 1000:.0f}",
+        },
     )
 
 

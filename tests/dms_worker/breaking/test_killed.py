@@ -76,6 +76,32 @@ async def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_goes_on(
     assert await conn.fetchval("SELECT array_agg(DISTINCT pid) FROM results WHERE job_id <> $1", new) == [heir.pid]
 
 
+async def test_the_job_of_a_worker_frozen_before_its_commit_is_done_by_another(
+    conn: Connection, bell: Doorbell, ledger: Ledger, bus_dsn: str, tenant_dsn: str
+) -> None:
+    async with nursery(bus_dsn, tenant_dsn, stale_after_s=0.6, idle_in_transaction_s=1.0) as workers:
+        frozen = await workers.start()
+        job_id = await jobs.enqueue(conn, "record", {"before_commit": 0.3})
+        bell.ring("acme")
+
+        async def it_sits_in_its_transaction() -> bool:
+            # Its lock on the row is all that can be seen of it from outside.
+            sql = "SELECT id FROM processing_jobs WHERE id = $1 FOR UPDATE SKIP LOCKED"
+            return await conn.fetchval(sql, job_id) is None
+
+        await ledger.entered(job_id)
+        await eventually(it_sits_in_its_transaction, every_s=0.001)
+        frozen.freeze()
+        heir = await workers.start()
+        await ledger.all_done(within_s=10)
+        frozen.thaw()
+        frozen.stop()
+        assert await frozen.ended() == 0
+
+    assert await ledger.faults() == []
+    assert await ledger.conn.fetchval("SELECT array_agg(pid) FROM results") == [heir.pid]
+
+
 async def test_a_worker_killed_at_limit_one_blocks_nobody(
     conn: Connection, bell: Doorbell, ledger: Ledger, bus_dsn: str, tenant_dsn: str
 ) -> None:
