@@ -34,7 +34,8 @@ class JobContext:
     async def complete(self, conn: Connection) -> bool:
         """End the job as succeeded in the transaction that writes its result, so that neither is without the other.
 
-        False if another worker has the job now: write nothing then. A handler that does not call this has its job
+        False if another worker has the job now: roll back then. Call it last, for it locks the job's row until the
+        commit, and a heartbeat that waits for that lock is none. A handler that does not call this has its job
         completed afterwards.
         """
         self.completed = bool(await jobs.complete(conn, [self.job]))

@@ -53,7 +53,10 @@ class TextExtraction:
             log.info("the revision was purged meanwhile", revision_id=str(payload.revision_id))
             return
         text = await self._extract(ctx.tenant, payload, revision)
-        await self._store(ctx, payload.revision_id, text)
+        try:
+            await self._store(ctx, payload.revision_id, text)
+        except _LostMeanwhile:
+            log.warning("the job was lost meanwhile; its result is not written")
 
     async def gave_up(self, dead: DeadJob, error: JobError) -> None:
         """In the transaction that makes the job a dead letter: the revision says why."""
@@ -100,13 +103,20 @@ class TextExtraction:
         await run_in_thread(file.flush)
 
     async def _store(self, ctx: JobContext, revision_id: UUID, text: ExtractedText) -> None:
-        """Result and end of the job in one transaction, so that who lost the job writes nothing."""
+        """Result and end of the job in one transaction, so that who lost the job writes nothing: _LostMeanwhile.
+
+        The text comes first: it takes seconds, and completing locks the job's row, on which the heartbeat would wait
+        until the job counts as lost.
+        """
         async with ctx.pool.acquire() as conn, conn.transaction():
-            if not await ctx.complete(conn):
-                log.warning("the job was lost meanwhile; its result is not written")
-                return
             await revisions.store_text(conn, revision_id, "\n\n".join(text.pages))
+            if not await ctx.complete(conn):
+                raise _LostMeanwhile
             await revisions.mark_processed(conn, revision_id, text.page_count)
+
+
+class _LostMeanwhile(Exception):
+    """Another worker has the job: what was written is rolled back."""
 
 
 _SHOWN_CODES = {"stored-object-unreadable", "worker-lost", *(error.code for error in Unreadable.__subclasses__())}
