@@ -16,6 +16,7 @@ from nexarch.db import Connection, connect
 from nexarch.postgres import PostgresServer
 from support import database
 from support.database import Cluster, TenantDatabase
+from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
 from support.services import CoreApi, run_core_api
 
 
@@ -134,3 +135,16 @@ async def core_api(cluster: Cluster, registry_dsn: str, tmp_path: Path) -> Async
     """A running core-api over a registry of this test's own, with an operator, modules and their credentials."""
     async with run_core_api(registry_dsn, tmp_path / "secrets", cluster) as core:
         yield core
+
+
+@pytest.fixture
+async def ingest(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> AsyncIterator[Ingest]:
+    """A dms-ingest in this process, beside that core-api."""
+    async with run_ingest(ingest_settings(core_api, bus_dsn, tmp_path)) as running:
+        yield running
+
+
+@pytest.fixture
+async def editor(core_api: CoreApi) -> Person:
+    """An editor of a new tenant."""
+    return await sign_in(core_api)

@@ -1,7 +1,6 @@
 """core-api as a process of its own: stopped politely, killed in the middle of work, started again."""
 
 import asyncio
-import signal
 from pathlib import Path
 
 import aiohttp
@@ -21,51 +20,37 @@ pytestmark = pytest.mark.database
 
 
 @pytest.fixture
-async def operator(registry_dsn: str, master_key: SecretStr, tmp_path: Path) -> dict[str, str]:
+def settings(registry_dsn: str) -> Settings:
+    return Settings(registry_dsn=SecretStr(registry_dsn), master_key=new_master_key(), port=0, drain_delay_s=0)
+
+
+@pytest.fixture
+async def operator(settings: Settings, tmp_path: Path) -> dict[str, str]:
     """The header of an operator of a bootstrapped registry."""
-    await bootstrap(Settings(registry_dsn=SecretStr(registry_dsn), master_key=master_key), SecretFolder(tmp_path))
+    await bootstrap(settings, SecretFolder(tmp_path))
     return {"Authorization": f"Bearer {SecretFolder(tmp_path).read(OPERATOR_FILE)}"}
 
 
-@pytest.fixture
-def master_key() -> SecretStr:
-    return new_master_key()
-
-
-@pytest.fixture
-def variables(registry_dsn: str, master_key: SecretStr) -> dict[str, str]:
-    return {
-        "CORE_API_REGISTRY_DSN": registry_dsn,
-        "CORE_API_MASTER_KEY": master_key.get_secret_value(),
-        "CORE_API_PORT": "0",
-        "CORE_API_DRAIN_DELAY_S": "0",
-    }
-
-
-async def test_it_is_ready_and_stops_with_0_when_it_is_told(
-    operator: dict[str, str], variables: dict[str, str]
-) -> None:
-    async with run_service("core_api", variables) as (process, url), aiohttp.ClientSession() as session:
-        async with session.get(f"{url}/readyz") as response:
+async def test_it_is_ready_and_stops_with_0_when_it_is_told(operator: dict[str, str], settings: Settings) -> None:
+    async with run_service("core_api", settings) as core, aiohttp.ClientSession() as session:
+        async with session.get(f"{core.url}/readyz") as response:
             status = response.status
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
-            exit_code = await process.wait()
+        exit_code = await core.stop()
 
     assert (status, exit_code) == (200, 0)
 
 
-async def test_it_is_not_ready_under_another_master_key(operator: dict[str, str], variables: dict[str, str]) -> None:
-    other = variables | {"CORE_API_MASTER_KEY": new_master_key().get_secret_value()}
+async def test_it_is_not_ready_under_another_master_key(operator: dict[str, str], settings: Settings) -> None:
+    other = settings.model_copy(update={"master_key": new_master_key()})
 
-    async with run_service("core_api", other) as (_, url), aiohttp.request("GET", f"{url}/readyz") as response:
+    async with run_service("core_api", other) as core, aiohttp.request("GET", f"{core.url}/readyz") as response:
         answer = await response.json()
 
     assert (response.status, answer["failed"]) == (503, {"registry": "SealBroken"})
 
 
 async def test_killed_while_it_makes_tenants_it_makes_each_once_when_asked_again(
-    operator: dict[str, str], variables: dict[str, str], registry_dsn: str, cluster: Cluster
+    operator: dict[str, str], settings: Settings, registry_dsn: str, cluster: Cluster
 ) -> None:
     slugs = [new_slug() for _ in range(6)]
     registry = await connect(registry_dsn, application_name="tests")
@@ -73,15 +58,15 @@ async def test_killed_while_it_makes_tenants_it_makes_each_once_when_asked_again
     async def some_are_begun() -> bool:
         return bool(await registry.fetchval("SELECT count(*) >= 3 FROM tenants WHERE provision_step <> 'requested'"))
 
-    async with run_service("core_api", variables) as (process, url), aiohttp.ClientSession() as session:
-        first = [asyncio.create_task(_create(session, url, operator, slug)) for slug in slugs]
+    async with run_service("core_api", settings) as core, aiohttp.ClientSession() as session:
+        first = [asyncio.create_task(_create(session, core.url, operator, slug)) for slug in slugs]
         await eventually(some_are_begun, every_s=0.002)
-        process.kill()
+        await core.kill()
         await asyncio.gather(*first, return_exceptions=True)
     finished_before = await registry.fetchval("SELECT count(*) FROM tenants WHERE status = 'active'")
-    async with run_service("core_api", variables) as (_, url), aiohttp.ClientSession() as session:
-        statuses = [await _create(session, url, operator, slug) for slug in slugs]
-        again = [await _create(session, url, operator, slug) for slug in slugs]
+    async with run_service("core_api", settings) as core, aiohttp.ClientSession() as session:
+        statuses = [await _create(session, core.url, operator, slug) for slug in slugs]
+        again = [await _create(session, core.url, operator, slug) for slug in slugs]
 
     counts = await registry.fetchrow(
         """

@@ -1,10 +1,7 @@
 """The main job over real HTTP and NOTIFY: core-api, dms-ingest and dms-worker together."""
 
-import asyncio
 import hashlib
 import io
-import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +9,19 @@ import pytest
 from fpdf import FPDF
 
 from nexarch.crypto.layout import NXO1
+from nexarch.db import connect
+from nexarch.tenant_database import database_dsn
 from nexarch.tracing import new_trace
 from nexarch.up.samples import make_samples
-from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in, tenant_database
+from support.ingest import Ingest, Person, sign_in, tenant_database
+from support.processes import run_service
 from support.services import CoreApi
 from support.waiting import eventually
-from support.worker_service import run_worker, run_worker_process, worker_settings
+from support.worker_service import run_worker, worker_settings
 
 pytestmark = pytest.mark.database
 
 LONG_TEXT = "".join(f"Messwert {number:07d} ohne Befund.\n" for number in range(150_000)).encode()
-
-
-@pytest.fixture
-async def ingest(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> AsyncIterator[Ingest]:
-    async with run_ingest(ingest_settings(core_api, bus_dsn, tmp_path)) as running:
-        yield running
 
 
 @pytest.fixture
@@ -108,10 +102,9 @@ async def test_when_a_worker_is_killed_in_the_middle_of_a_job_another_finishes_i
 ) -> None:
     settings = worker_settings(core_api, ingest.settings, stale_after_s=3)
     document = await ingest.upload(person, LONG_TEXT, filename="lang.txt", mime_type="text/plain")
-    async with run_worker_process(settings) as victim:
+    async with run_service("dms_worker", settings) as victim:
         await document_in(ingest, person, document["id"], {"processing"})
-        victim.send_signal(signal.SIGKILL)
-        await victim.wait()
+        await victim.kill()
 
     async with run_worker(settings):
         done = await processed(ingest, person, document["id"])
@@ -123,16 +116,43 @@ async def test_when_a_worker_is_killed_in_the_middle_of_a_job_another_finishes_i
     assert tuple(job) == ("succeeded", 2)
 
 
+async def test_a_text_that_takes_longer_to_write_than_a_lease_lasts_is_written_at_the_first_attempt(
+    core_api: CoreApi, ingest: Ingest, person: Person
+) -> None:
+    await slow_texts_down(core_api, person, seconds=5)
+    async with run_worker(worker_settings(core_api, ingest.settings, stale_after_s=3)):
+        document = await ingest.upload(person, b"a large text", filename="a.txt", mime_type="text/plain")
+
+        done = await processed(ingest, person, document["id"])
+
+    async with tenant_database(core_api, person) as conn:
+        (job,) = await conn.fetch("SELECT status, attempts FROM processing_jobs")
+    assert done["processing_state"] == "processed"
+    assert tuple(job) == ("succeeded", 1)
+
+
+async def slow_texts_down(core_api: CoreApi, person: Person, *, seconds: int) -> None:
+    """Let each part of a text take so long to be stored, as a large one does on a busy server."""
+    registry = core_api.settings.registry_dsn.get_secret_value()
+    owner = await connect(database_dsn(registry, f"tenant_{person.tenant.slug}"), application_name="tests")
+    await owner.execute(
+        f"""
+        CREATE FUNCTION sleep_first() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN PERFORM pg_sleep({seconds}); RETURN NEW; END';
+        CREATE TRIGGER sleep_first BEFORE INSERT ON document_texts FOR EACH ROW EXECUTE FUNCTION sleep_first();
+        """
+    )
+    await owner.close()
+
+
 async def test_a_worker_that_is_told_to_stop_gives_its_job_back_with_the_attempt(
     core_api: CoreApi, ingest: Ingest, person: Person
 ) -> None:
     settings = worker_settings(core_api, ingest.settings, grace_period_s=0)
     document = await ingest.upload(person, LONG_TEXT, filename="lang.txt", mime_type="text/plain")
-    async with run_worker_process(settings) as stopped:
+    async with run_service("dms_worker", settings) as stopped:
         await document_in(ingest, person, document["id"], {"processing"})
-        stopped.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(20):
-            code = await stopped.wait()
+        code = await stopped.stop()
 
     async with tenant_database(core_api, person) as conn:
         (job,) = await conn.fetch("SELECT status, attempts FROM processing_jobs")

@@ -1,11 +1,5 @@
 """A real dms-ingest for tests, in this process or as one of its own, over a real core-api and real databases."""
 
-import asyncio
-import os
-import re
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +17,7 @@ from dms_ingest.settings import Settings
 from nexarch.db import Connection, connect, set_codecs
 from nexarch.tenant_database import identifier
 from support.database import Cluster
+from support.processes import ServiceProcess, run_service
 from support.services import CoreApi, Tenant
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
@@ -180,63 +175,8 @@ def stored_files(settings: Settings, person: Person) -> list[Path]:
     return [path for path in (settings.storage_dir / person.tenant.slug).rglob("*") if path.is_file()]
 
 
-class IngestProcess:
-    """dms-ingest as a process of its own, to be measured and killed."""
-
-    def __init__(self, process: Process, url: str) -> None:
-        self.process = process
-        self.url = url
-
-    async def kill(self) -> None:
-        """End it at once, as the kernel does when memory is short."""
-        self.process.send_signal(signal.SIGKILL)
-        await self.process.wait()
-
-    async def stop(self) -> int:
-        """Ask it to stop, wait until it has, and return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
-            return await self.process.wait()
-
-    def reset_peak(self) -> int:
-        """Begin to measure the peak of its resident memory anew; returns what it is now, in bytes."""
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-        return self.peak_bytes()
-
-    def peak_bytes(self) -> int:
-        """The most resident memory since then."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        match = re.search(r"VmHWM:\s+(\d+) kB", status)
-        assert match is not None
-        return int(match[1]) * 1024
-
-
 @asynccontextmanager
-async def run_ingest_process(settings: Settings) -> AsyncIterator[tuple[Ingest, IngestProcess]]:
-    """Start `dms-ingest` and wait until it listens; it is killed at the end, if it still runs."""
-    environment = {"PATH": os.environ["PATH"], "DMS_INGEST_LOG_FORMAT": "json"} | _variables(settings)
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "dms_ingest", env=environment, stderr=PIPE)
-    try:
-        url = await _listening_url(process)
-        async with aiohttp.ClientSession() as session:
-            yield Ingest(url, settings, session), IngestProcess(process, url)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
-async def _listening_url(process: Process) -> str:
-    """Read its log up to the line that says where it listens, and let the rest flow away."""
-    assert process.stderr is not None
-    async with asyncio.timeout(30):
-        async for line in process.stderr:
-            if match := re.search(rb'"url": "(http://[^"]+)"', line):
-                return match[1].decode()
-    raise AssertionError(f"dms-ingest ended with {await process.wait()}")
-
-
-def _variables(settings: Settings) -> dict[str, str]:
-    values = settings.model_dump(include=settings.model_fields_set)
-    plain = {name: v.get_secret_value() if isinstance(v, SecretStr) else v for name, v in values.items()}
-    return {f"DMS_INGEST_{name.upper()}": str(value) for name, value in plain.items()}
+async def run_ingest_process(settings: Settings) -> AsyncIterator[tuple[Ingest, ServiceProcess]]:
+    """Serve dms-ingest in a process of its own."""
+    async with run_service("dms_ingest", settings) as process, aiohttp.ClientSession() as session:
+        yield Ingest(process.url, settings, session), process

@@ -1,10 +1,5 @@
-"""The real dms-worker service for tests, in this process or as one of its own, beside a dms-ingest."""
+"""The real dms-worker service for tests, beside a dms-ingest."""
 
-import asyncio
-import os
-import signal
-import sys
-from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -40,24 +35,3 @@ async def run_worker(settings: Settings) -> AsyncIterator[str]:
     """Serve dms-worker in this process; gives its URL."""
     async with TestServer(create_app(settings)) as server:
         yield str(server.make_url("")).rstrip("/")
-
-
-@asynccontextmanager
-async def run_worker_process(settings: Settings) -> AsyncIterator[Process]:
-    """Start `dms-worker` as a process to be killed; it is killed at the end, if it still runs."""
-    environment = {"PATH": os.environ["PATH"]} | _variables(settings)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dms_worker", env=environment, stdout=DEVNULL, stderr=DEVNULL
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-        await process.wait()
-
-
-def _variables(settings: Settings) -> dict[str, str]:
-    values = settings.model_dump(include=settings.model_fields_set)
-    plain = {name: v.get_secret_value() if isinstance(v, SecretStr) else v for name, v in values.items()}
-    return {f"DMS_WORKER_{name.upper()}": str(value) for name, value in plain.items()}

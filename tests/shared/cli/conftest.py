@@ -5,7 +5,7 @@ import pytest
 
 from support.breaking_line import Proxy, run_proxy
 from support.command import Command
-from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
+from support.ingest import Ingest, Person
 from support.services import CoreApi
 from support.user_command import user_command
 
@@ -16,19 +16,6 @@ def operator(core_api: CoreApi, tmp_path: Path) -> Command:
     home = tmp_path / "home"
     home.mkdir()
     return Command(home, {"NEXARCH_CORE_URL": core_api.url, "NEXARCH_OPERATOR_TOKEN": core_api.operator_token})
-
-
-@pytest.fixture
-async def ingest(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> AsyncIterator[Ingest]:
-    """A dms-ingest in this process."""
-    async with run_ingest(ingest_settings(core_api, bus_dsn, tmp_path)) as running:
-        yield running
-
-
-@pytest.fixture
-async def editor(core_api: CoreApi) -> Person:
-    """An editor of a new tenant."""
-    return await sign_in(core_api)
 
 
 @pytest.fixture
