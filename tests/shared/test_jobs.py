@@ -10,7 +10,7 @@ import pytest
 
 from nexarch import jobs
 from nexarch.db import Connection, connect
-from nexarch.jobs import ClaimedJob, JobError, NewJob, RetryPolicy, Status
+from nexarch.jobs import ClaimedJob, Fate, JobError, NewJob, RetryPolicy, Status
 
 pytestmark = pytest.mark.database
 
@@ -269,9 +269,9 @@ async def test_completed_jobs_are_done(conn: Connection) -> None:
 async def test_a_failed_attempt_comes_back_after_its_delay(conn: Connection) -> None:
     job_id = await jobs.enqueue(conn, "task", {})
 
-    status = await jobs.fail(conn, await claim_one(conn), BROKEN, delay_s=30)
+    fate = await jobs.fail(conn, await claim_one(conn), BROKEN, delay_s=30)
 
-    assert status is Status.PENDING
+    assert fate is Fate.QUEUED
     assert (await jobs.next_due(conn, ["task"], 60)).due_in_s == 30
     row = await jobs.get_job(conn, job_id)
     assert row.last_error is not None
@@ -284,7 +284,7 @@ async def test_the_last_attempt_that_fails_is_a_dead_letter(conn: Connection) ->
     first = await jobs.fail(conn, await claim_one(conn), BROKEN, delay_s=0)
     last = await jobs.fail(conn, await claim_one(conn), BROKEN, delay_s=0)
 
-    assert (first, last) == (Status.PENDING, Status.DEAD_LETTER)
+    assert (first, last) == (Fate.QUEUED, Fate.DEAD)
 
 
 async def test_a_permanent_error_is_a_dead_letter_at_once(conn: Connection) -> None:
@@ -314,7 +314,7 @@ async def test_a_released_job_gets_its_attempt_back_and_is_runnable_at_once(conn
     released = await jobs.release(conn, [held])
     again = await claim_one(conn, worker="w2")
 
-    assert released == {held.id}
+    assert released == {held.id: Fate.QUEUED}
     assert (again.attempts, again.lease) == (1, 2)
 
 
@@ -326,7 +326,7 @@ async def test_a_heartbeat_keeps_the_lock_and_stores_the_progress(conn: Connecti
     still_held = await jobs.heartbeat(conn, [held], [40])
     await jobs.heartbeat(conn, [held], [None])
 
-    assert still_held == {job_id}
+    assert still_held == {job_id: False}
     assert await jobs.reclaim(conn, ["task"], 60) == 0
     assert (await jobs.get_job(conn, job_id)).progress == 40
 
@@ -340,9 +340,9 @@ async def test_a_lost_lock_fences_every_statement_of_the_old_holder(conn: Connec
     # The same worker takes it back: neither its name nor the status tells the two claims apart.
     new = await claim_one(conn)
 
-    assert await jobs.heartbeat(conn, [old], [99]) == set()
+    assert await jobs.heartbeat(conn, [old], [99]) == {}
     assert await jobs.complete(conn, [old]) == set()
-    assert await jobs.release(conn, [old]) == set()
+    assert await jobs.release(conn, [old]) == {}
     assert await jobs.fail(conn, old, BROKEN, delay_s=0, permanent=True) is None
     row = await jobs.get_job(conn, job_id)
     assert (row.status, row.progress, row.attempts) == (Status.PROCESSING, 0, 2)
@@ -391,7 +391,7 @@ async def test_a_job_that_lost_all_its_workers_is_a_dead_letter(conn: Connection
     buried = await jobs.bury_lost(conn, lost, 60)
     twice = await jobs.bury_lost(conn, lost, 60)
 
-    assert (reclaimed, buried, twice) == (0, True, False)
+    assert (reclaimed, buried, twice) == (0, Fate.DEAD, None)
     row = await jobs.get_job(conn, job_id)
     assert row.last_error is not None
     assert (row.status, row.last_error["code"]) == (Status.DEAD_LETTER, "worker-lost")
@@ -405,7 +405,7 @@ async def test_a_lost_job_that_was_completed_after_all_is_not_buried(conn: Conne
 
     await jobs.complete(conn, [held])
 
-    assert not await jobs.bury_lost(conn, lost, 60)
+    assert await jobs.bury_lost(conn, lost, 60) is None
 
 
 async def test_a_dead_letter_can_be_queued_again(conn: Connection) -> None:

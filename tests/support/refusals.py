@@ -7,7 +7,7 @@ import asyncpg
 from nexarch.db import Connection
 
 # Their refusals are tested beside the code of the queue.
-TABLES_TESTED_ELSEWHERE = frozenset({"processing_jobs", "schema_migrations"})
+TABLES_TESTED_ELSEWHERE = frozenset({"job_attempts", "job_schedules", "processing_jobs", "schema_migrations"})
 
 
 async def refused_by(conn: Connection, statement: str) -> str | None:

@@ -41,7 +41,7 @@ async def retry(conn: Connection, document_id: UUID) -> None:
     job = await jobs.get_job(conn, job_id)
     # Pending: the dead letter was pruned, and the job is new.
     if job.status != jobs.Status.PENDING:
-        await jobs.requeue(conn, job_id)
+        await jobs.requeue(conn, job_id, given_up=True)
 
 
 async def _reset(conn: Connection, document_id: UUID) -> UUID | None:

@@ -17,7 +17,7 @@ from dms_worker.job_types import JobContext, JobType
 from nexarch import jobs
 from nexarch.db import DATABASE_ERRORS, Pool
 
-CancelReason = Literal["deadline", "lost", "stop"]
+CancelReason = Literal["deadline", "lost", "stop", "person"]
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ class HeldJob:
                 self.task.cancel()
 
     def forget_cancellation(self) -> None:
-        """The deadline ended the handler, not the task: from here on the task may be cancelled for another reason."""
+        """The handler was ended, not the task: from here on the task may be cancelled for another reason."""
         self.cancelled_for = None
         if self.task is not None:
             self.task.uncancel()
@@ -141,6 +141,9 @@ class Heartbeat:
         for held in group:
             if held.job.id in still_held:
                 held.renewed_at = sent_at
+                # Only the handler: how an attempt ended is written to its end, and the row knows of the wish too.
+                if still_held[held.job.id] and held.deadline_at < math.inf:
+                    held.cancel("person")
             elif held in self._held and not held.ctx.completed:  # else it was settled while the statement ran
                 held.cancel("lost")
 

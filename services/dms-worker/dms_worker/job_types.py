@@ -17,6 +17,14 @@ class PermanentError(Exception):
         self.detail = detail
 
 
+class Snooze(Exception):
+    """Not now: the job comes back after so many seconds, and this attempt does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"snoozed for {seconds:g} s")
+        self.seconds = max(0.0, seconds)
+
+
 @dataclass(slots=True)
 class JobContext:
     """What a handler works with. The pool is the tenant's; it stays open until the job has ended."""
@@ -44,7 +52,7 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class DeadJob:
-    """A job that has just become a dead letter; `conn` is inside the transaction that makes it one."""
+    """A job that was just given up, by us or by a person; `conn` is inside the transaction that says so."""
 
     tenant: str
     job: ClaimedJob
@@ -60,11 +68,12 @@ class JobType:
     """One kind of job.
 
     A handler may run twice for the same job (its worker died after the work and before the row said so), so it
-    must be able to. It is cancelled when it passes its deadline, when its lock is lost and when the grace period of
-    a stop is over; work on untrusted bytes belongs into a child process, which also keeps the loop free.
+    must be able to. It is cancelled when it passes its deadline, when its lock is lost, when a person cancels the job
+    and when the grace period of a stop is over; work on untrusted bytes belongs into a child process, which also
+    keeps the loop free.
 
-    `on_dead` runs in the transaction that makes the job a dead letter, even if its worker died: the place to say
-    on the document that it failed.
+    `on_dead` runs in the transaction that makes the job a dead letter, even if its worker died, or that cancels it:
+    the place to say on the document that it failed.
     """
 
     name: str

@@ -1,9 +1,11 @@
-"""Jobs whose worker died: back into the queue, or to the dead letters when no attempt is left."""
+"""Jobs whose worker died or stops: back into the queue, or to the dead letters when no attempt is left."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import structlog
 
+from dms_worker.held import HeldJob
 from dms_worker.job_types import DeadJob, JobType
 from nexarch import jobs
 from nexarch.db import Connection
@@ -14,7 +16,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobType], stale_after_s: float) -> int:
     """Take back the jobs of these types whose locks are older than `stale_after_s`; return how many.
 
-    A dead letter needs its hook in the same transaction, so these are made one by one: one hook that fails keeps
+    What is given up needs its hook in the same transaction, so these end one by one: one hook that fails keeps
     only its own job back, which is then tried again.
     """
     by_name = {job_type.name: job_type for job_type in job_types}
@@ -29,9 +31,20 @@ async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobTyp
     return reclaimed
 
 
+async def release_all(conn: Connection, group: Sequence[HeldJob]) -> Mapping[UUID, jobs.Fate]:
+    """Give a tenant's held jobs back at a stop; the fates of those that were still held."""
+    async with conn.transaction():
+        fates = await jobs.release(conn, [held.job for held in group])
+        for held in group:
+            if fates.get(held.job.id) is jobs.Fate.CANCELLED and held.job_type.on_dead is not None:
+                await held.job_type.on_dead(DeadJob(held.ctx.tenant, held.job, conn), jobs.CANCELLED)
+    return fates
+
+
 async def _bury(conn: Connection, tenant: str, job_type: JobType, job: jobs.ClaimedJob, stale_after_s: float) -> bool:
     async with conn.transaction():
-        buried = await jobs.bury_lost(conn, job, stale_after_s)
-        if buried and job_type.on_dead is not None:
-            await job_type.on_dead(DeadJob(tenant, job, conn), jobs.WORKER_LOST)
-    return buried
+        fate = await jobs.bury_lost(conn, job, stale_after_s)
+        if fate is not None and job_type.on_dead is not None:
+            error = jobs.CANCELLED if fate is jobs.Fate.CANCELLED else jobs.WORKER_LOST
+            await job_type.on_dead(DeadJob(tenant, job, conn), error)
+    return fate is not None

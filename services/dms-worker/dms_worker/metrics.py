@@ -8,7 +8,7 @@ from nexarch.listen import Listener
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
-OUTCOMES = ("succeeded", "retried", "dead", "released", "lost")
+OUTCOMES = ("succeeded", "retried", "snoozed", "dead", "cancelled", "folded", "released", "lost")
 
 
 class JobMetrics:

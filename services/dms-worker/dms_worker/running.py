@@ -11,7 +11,7 @@ import structlog
 
 from dms_worker.completions import Completions
 from dms_worker.held import HeldJob
-from dms_worker.job_types import DeadJob, PermanentError
+from dms_worker.job_types import DeadJob, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, tracing
 from nexarch.db import DATABASE_ERRORS
@@ -48,9 +48,9 @@ class Runner:
             await self._cancelled(held)
             return
         try:
-            failure = await self._handle(held)
-            if failure is not None:
-                await self._fail_until_written(held, failure)
+            ending = await self._handle(held)
+            if ending is not None:
+                await self._end_until_written(held, ending)
             elif held.ctx.completed:
                 await self._completions.already(held)
             else:
@@ -58,12 +58,17 @@ class Runner:
         except asyncio.CancelledError:
             await self._cancelled(held)
 
-    async def _handle(self, held: HeldJob) -> "_Failure | None":
-        """Run the handler under its deadline; CancelledError only if the job is to end without a word in its row."""
+    async def _handle(self, held: HeldJob) -> "_Failure | Snooze | None":
+        """Run the handler under its deadline: None if it succeeded.
+
+        CancelledError only if the job is to end without a word in its row.
+        """
         started = time.monotonic()
         held.deadline_at = started + held.job_type.deadline_s
         try:
             await held.job_type.handler(held.ctx)
+        except Snooze as snooze:
+            return snooze
         except PermanentError as failure:
             return _Failure(jobs.JobError(failure.code, failure.detail), permanent=True)
         except asyncio.CancelledError:
@@ -71,6 +76,9 @@ class Runner:
                 held.forget_cancellation()
                 detail = f"The job ran longer than {held.job_type.deadline_s:g} s."
                 return _Failure(jobs.JobError("deadline-exceeded", detail))
+            if held.cancelled_for == "person":
+                held.forget_cancellation()
+                return _Failure(jobs.CANCELLED, permanent=True)
             if held.cancelled_for is not None:
                 raise
             return _Failure(jobs.JobError("cancelled", "The handler was cancelled from within."))
@@ -90,37 +98,55 @@ class Runner:
         self._settled(held, outcome)
         await held.visit.leave()
 
-    async def _fail_until_written(self, held: HeldJob, failure: "_Failure") -> None:
-        """Write the failure; while the database is away try again, until the heartbeat gives the job up."""
+    async def _end_until_written(self, held: HeldJob, ending: "_Failure | Snooze") -> None:
+        """Write how the attempt ended; while the database is away try again, until the heartbeat gives the job up."""
         failures = 0
-        status: jobs.Status | None = None
+        fate: jobs.Fate | None = None
         while True:
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
-                    status = await self._fail(held, failure)
+                    fate = await self._write(held, ending)
                 break
             except DATABASE_ERRORS as problem:
                 failures += 1
-                _log.warning("fail_not_written", reason=f"{type(problem).__name__}: {problem}")
+                _log.warning("end_not_written", reason=f"{type(problem).__name__}: {problem}")
                 await asyncio.sleep(backoff_s(failures, 0.05, 5.0))
             except _HookFailed:
                 # Nobody renews the lock from now on, so it goes stale, and all of it is tried again.
                 _log.exception("on_dead_failed")
                 break
-        outcome = {None: "lost", jobs.Status.DEAD_LETTER: "dead"}.get(status, "retried")
-        _log.warning("job_failed", code=failure.error.code, detail=failure.error.detail, outcome=outcome)
+        if isinstance(ending, Snooze):
+            outcome = "snoozed" if fate is jobs.Fate.QUEUED else _OUTCOMES[fate]
+            _log.info("job_snoozed", seconds=ending.seconds, outcome=outcome)
+        else:
+            outcome = _OUTCOMES[fate]
+            _log.warning("job_failed", code=ending.error.code, detail=ending.error.detail, outcome=outcome)
         await self._end(held, outcome)
 
-    async def _fail(self, held: HeldJob, failure: "_Failure") -> jobs.Status | None:
-        delay_s = held.job_type.retry.delay_s(held.job.attempts)
+    async def _write(self, held: HeldJob, ending: "_Failure | Snooze") -> jobs.Fate | None:
+        job = held.job
         async with held.ctx.pool.acquire() as conn, conn.transaction():
-            status = await jobs.fail(conn, held.job, failure.error, delay_s=delay_s, permanent=failure.permanent)
-            if status is jobs.Status.DEAD_LETTER and held.job_type.on_dead is not None:
+            if isinstance(ending, Snooze):
+                fate, error = await jobs.snooze(conn, job, ending.seconds), jobs.CANCELLED
+            else:
+                delay_s = held.job_type.retry.delay_s(job.attempts)
+                fate = await jobs.fail(conn, job, ending.error, delay_s=delay_s, permanent=ending.permanent)
+                error = jobs.CANCELLED if fate is jobs.Fate.CANCELLED else ending.error
+            if fate in {jobs.Fate.DEAD, jobs.Fate.CANCELLED} and held.job_type.on_dead is not None:
                 try:
-                    await held.job_type.on_dead(DeadJob(held.ctx.tenant, held.job, conn), failure.error)
-                except Exception as error:
-                    raise _HookFailed from error
-        return status
+                    await held.job_type.on_dead(DeadJob(held.ctx.tenant, job, conn), error)
+                except Exception as problem:
+                    raise _HookFailed from problem
+        return fate
+
+
+_OUTCOMES: dict[jobs.Fate | None, str] = {
+    None: "lost",
+    jobs.Fate.QUEUED: "retried",
+    jobs.Fate.DEAD: "dead",
+    jobs.Fate.CANCELLED: "cancelled",
+    jobs.Fate.FOLDED: "folded",
+}
 
 
 class _HookFailed(Exception):

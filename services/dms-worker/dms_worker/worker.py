@@ -26,7 +26,7 @@ from dms_worker.completions import Completions
 from dms_worker.due import DueTenants, Reason, Turn
 from dms_worker.held import Deadlines, Heartbeat, HeldJob, HeldJobs, Visit
 from dms_worker.job_types import JobContext, JobType
-from dms_worker.lost import reclaim_lost
+from dms_worker.lost import reclaim_lost, release_all
 from dms_worker.metrics import JobMetrics
 from dms_worker.running import Runner
 from dms_worker.slots import Slots
@@ -257,7 +257,7 @@ class Worker:
         self._held.remove(held)
         self._metrics.finished.labels(held.job.job_type, outcome).inc()
         self._free_slots({held.job.job_type: 1})
-        if outcome == "retried":
+        if outcome in {"retried", "snoozed"}:
             # Every worker learns when the job comes due, so the retry does not depend on this one.
             self._due.mark(held.ctx.tenant, Reason.TIMER)
             self._ring(held.ctx.tenant)
@@ -293,7 +293,7 @@ class Worker:
     async def _release(self, tenant: str, group: Sequence[HeldJob]) -> None:
         try:
             async with asyncio.timeout(self._options.turn_timeout_s), group[-1].visit.pool.acquire() as conn:
-                released = await jobs.release(conn, [held.job for held in group])
+                released = await release_all(conn, group)
         except DATABASE_ERRORS as error:
             # The locks go stale instead, and the attempts count.
             _log.warning("release_failed", tenant=tenant, jobs=len(group), reason=f"{type(error).__name__}: {error}")

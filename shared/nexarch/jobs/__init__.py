@@ -11,17 +11,21 @@ prove that they live with `heartbeat`, and end a job with `complete`, `fail` or 
 An attempt is counted at the claim, so a job that kills its worker runs out of attempts like any other.
 """
 
+from nexarch.jobs.by_hand import JobEnded, JobNotDead, cancel, discard, requeue, requeue_all
 from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
-from nexarch.jobs.dead_letters import JobNotDead, requeue
 from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
-from nexarch.jobs.listing import JobNotFound, get_job, list_jobs
-from nexarch.jobs.rows import ClaimedJob, Job, JobError, Queue, Status
-from nexarch.jobs.settling import RetryPolicy, complete, fail, release
+from nexarch.jobs.listing import JobNotFound, get_job, list_attempts, list_jobs
+from nexarch.jobs.rows import Attempt, ClaimedJob, Job, JobError, Queue, Status
+from nexarch.jobs.settling import CANCELLED, Fate, RetryPolicy, complete, fail, release, snooze
 
 __all__ = [
+    "CANCELLED",
     "WORKER_LOST",
+    "Attempt",
     "ClaimedJob",
+    "Fate",
     "Job",
+    "JobEnded",
     "JobError",
     "JobNotDead",
     "JobNotFound",
@@ -32,17 +36,22 @@ __all__ = [
     "RetryPolicy",
     "Status",
     "bury_lost",
+    "cancel",
     "claim",
     "complete",
+    "discard",
     "enqueue",
     "enqueue_many",
     "fail",
     "get_job",
     "heartbeat",
+    "list_attempts",
     "list_jobs",
     "lost_jobs",
     "next_due",
     "reclaim",
     "release",
     "requeue",
+    "requeue_all",
+    "snooze",
 ]

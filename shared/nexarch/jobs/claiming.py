@@ -6,6 +6,7 @@ from uuid import UUID
 
 from nexarch.db import Connection, fetch_one
 from nexarch.jobs.rows import ClaimedJob, JobError, Queue
+from nexarch.jobs.settling import Fate, Held, put_back
 
 WORKER_LOST = JobError("worker-lost", "The worker died, or lost touch for longer than the stale time.")
 
@@ -61,8 +62,10 @@ async def heartbeat(
     progress: Sequence[int | None],
     *,
     queue: Queue = Queue.DOCUMENTS,
-) -> set[UUID]:
-    """Renew the locks on held jobs, store their progress in percent (None: as it was); return what is still held.
+) -> dict[UUID, bool]:
+    """Renew the locks on held jobs, store their progress in percent (None: as it was).
+
+    Returns what is still held, and of each whether a person has cancelled it.
 
     It waits for no lock: a handler that has completed its job and not yet committed would hold up the renewal of all
     the others, and two statements that wait for each other's rows are a deadlock. Such a row counts as held, and
@@ -82,12 +85,12 @@ async def heartbeat(
             FROM free
             WHERE job.id = free.id
         )
-        SELECT job.id
+        SELECT job.id, job.cancel_requested_at IS NOT NULL AS cancelled
         FROM held
         JOIN {jobs} AS job ON job.id = held.id AND job.lease = held.lease AND job.status = 'processing'
     """)
     rows = await conn.fetch(sql, [job.id for job in jobs], [job.lease for job in jobs], progress)
-    return {row["id"] for row in rows}
+    return {row["id"]: row["cancelled"] for row in rows}
 
 
 async def next_due(
@@ -120,38 +123,35 @@ def _not_negative(seconds: float | None) -> float | None:
 async def reclaim(
     conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
 ) -> int:
-    """Make the jobs of lost workers pending again; return how many. Those without attempts left stay.
+    """Make the jobs of lost workers pending again; return how many. For those that will not run again: `lost_jobs`.
 
     A job that lost one worker may run at once. Those that lost more come back apart, somewhen within the stale time:
     one of them may be what kills the workers, and would each time take with it the jobs that are claimed beside it.
     The lock is judged again after the row is locked, so a heartbeat or a completion that came first wins.
     """
     sql = queue.sql("""
-        WITH stale AS MATERIALIZED (
-            SELECT id
-            FROM {jobs}
-            WHERE status = 'processing' AND job_type = ANY($1::text[]) AND attempts < max_attempts
-                AND locked_at < now() - make_interval(secs => $2)
-            FOR UPDATE SKIP LOCKED
-        )
-        UPDATE {jobs}
-        SET status = 'pending', locked_at = NULL, locked_by = NULL, updated_at = now(),
-            available_at = now() + CASE WHEN attempts > 1 THEN random() * make_interval(secs => $2) ELSE '0' END,
-            last_error = $3::text::jsonb || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now())
-        WHERE id = ANY(ARRAY(SELECT id FROM stale))
-        RETURNING id
+        SELECT id, lease, CASE WHEN attempts > 1 THEN random() * $2 ELSE 0 END
+        FROM {jobs}
+        WHERE status = 'processing' AND job_type = ANY($1::text[]) AND attempts < max_attempts
+            AND cancel_requested_at IS NULL AND locked_at < now() - make_interval(secs => $2)
+        FOR UPDATE SKIP LOCKED
     """)
-    return len(await conn.fetch(sql, job_types, stale_after_s, WORKER_LOST.as_json()))
+    async with conn.transaction():
+        stale = [Held(*row) for row in await conn.fetch(sql, job_types, stale_after_s)]
+        if not stale:
+            return 0
+        return len(await put_back(conn, stale, error=WORKER_LOST, counts=True, queue=queue))
 
 
 async def lost_jobs(
     conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
 ) -> list[ClaimedJob]:
-    """The jobs that `reclaim` left: their worker is lost and they have no attempt left. At most 100 at a time."""
+    """The jobs of lost workers that will not run again, for `bury_lost`; at most 100 at a time."""
     sql = queue.sql("""
         SELECT id, lease, job_type, payload::text, attempts, max_attempts, traceparent, 0::float8
         FROM {jobs}
-        WHERE status = 'processing' AND job_type = ANY($1::text[]) AND attempts >= max_attempts
+        WHERE status = 'processing' AND job_type = ANY($1::text[])
+            AND (attempts >= max_attempts OR cancel_requested_at IS NOT NULL)
             AND locked_at < now() - make_interval(secs => $2)
         ORDER BY locked_at
         LIMIT 100
@@ -159,15 +159,22 @@ async def lost_jobs(
     return [ClaimedJob(*row) for row in await conn.fetch(sql, job_types, stale_after_s)]
 
 
-async def bury_lost(conn: Connection, job: ClaimedJob, stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS) -> bool:
-    """Make a lost job a dead letter; False if it came back to life or another worker was first."""
+async def bury_lost(
+    conn: Connection, job: ClaimedJob, stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
+) -> Fate | None:
+    """Make a lost job a dead letter, or end one that was to be cancelled: DEAD or CANCELLED.
+
+    None if it came back to life or another worker was first.
+    """
     sql = queue.sql("""
-        UPDATE {jobs}
-        SET status = 'dead_letter', locked_at = NULL, locked_by = NULL, updated_at = now(), finished_at = now(),
-            last_error = $4::text::jsonb || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now())
-        WHERE id = $1 AND lease = $2 AND status = 'processing' AND attempts >= max_attempts
-            AND locked_at < now() - make_interval(secs => $3)
-        RETURNING true
+        SELECT true
+        FROM {jobs}
+        WHERE id = $1 AND lease = $2 AND status = 'processing' AND locked_at < now() - make_interval(secs => $3)
+            AND (attempts >= max_attempts OR cancel_requested_at IS NOT NULL)
+        FOR UPDATE
     """)
-    buried = await conn.fetchval(sql, job.id, job.lease, stale_after_s, WORKER_LOST.as_json())
-    return bool(buried)
+    async with conn.transaction():
+        if not await conn.fetchval(sql, job.id, job.lease, stale_after_s):
+            return None
+        fates = await put_back(conn, [Held(job.id, job.lease)], error=WORKER_LOST, counts=True, queue=queue)
+    return fates.get(job.id)

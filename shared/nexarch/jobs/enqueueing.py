@@ -1,9 +1,10 @@
 """Putting jobs into a queue, in the caller's transaction."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -33,6 +34,8 @@ class NewJob:
     max_attempts: int = 5
     delay_s: float = 0.0
     traceparent: str | None = None
+    queued_key: str | None = None
+    run_at: datetime | None = None
 
 
 async def enqueue(
@@ -45,29 +48,48 @@ async def enqueue(
     max_attempts: int = 5,
     delay_s: float = 0.0,
     traceparent: str | None = None,
+    queued_key: str | None = None,
+    run_at: datetime | None = None,
     queue: Queue = Queue.DOCUMENTS,
 ) -> UUID:
-    """Add a job and return its id; the id of the existing job if the idempotency key was used before.
+    """Add a job and return its id, or the id of the job that has its key already, which stays as it is.
 
     It stands or falls with the caller's transaction. A higher priority runs first; `delay_s` counts from the
-    start of the transaction. Raises JobRefused.
+    start of the transaction, or `run_at` says when. Raises JobRefused. At most one of two keys:
+
+    - `idempotency_key` is unique for ever: one job, whatever became of it, until it is pruned.
+    - `queued_key` is unique among the jobs that wait: what is enqueued while one runs makes one more run, and the
+      one that waits is not begun before the caller's transaction has ended, so it sees what the caller wrote.
     """
     sql = queue.sql("""
-        INSERT INTO {jobs} (job_type, payload, idempotency_key, priority, max_attempts, available_at, traceparent)
-        VALUES ($1, $2::text::jsonb, $3, $4, $5, now() + make_interval(secs => $6), $7)
-        ON CONFLICT (idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+        INSERT INTO {jobs} (job_type, payload, idempotency_key, queued_key, priority, max_attempts, available_at,
+            traceparent)
+        VALUES ($1, $2::text::jsonb, $3, $4, $5, $6, coalesce($7, now() + make_interval(secs => $8)), $9)
+        ON CONFLICT DO NOTHING
         RETURNING id
     """)
     text = _payload_json(payload)
-    while True:  # a second round only if the job with this key is pruned between the two statements
+    due_at = _aware(run_at)
+    while True:  # a second round only if the job with this key is pruned or claimed between the two statements
         try:
             job_id: UUID | None = await conn.fetchval(
-                sql, job_type, text, idempotency_key, priority, max_attempts, delay_s, traceparent
+                sql,
+                job_type,
+                text,
+                idempotency_key,
+                queued_key,
+                priority,
+                max_attempts,
+                due_at,
+                delay_s,
+                traceparent,
             )
         except _REFUSALS as error:
             raise JobRefused(f"The queue refuses this job: {_reason(error)}.") from error
         if job_id is None and idempotency_key is not None:
             job_id = (await _ids_by_key(conn, [idempotency_key], queue)).get(idempotency_key)
+        if job_id is None and queued_key is not None:
+            job_id = (await _waiting_by_key(conn, [queued_key], queue)).get(queued_key)
         if job_id is not None:
             return job_id
 
@@ -77,23 +99,62 @@ async def enqueue_many(conn: Connection, jobs: Sequence[NewJob], *, queue: Queue
 
     Two callers may share keys: they insert in the order of the keys, so neither can deadlock the other.
     """
+    plain = [job for job in jobs if _key(job) is None]
+    keyed = {key: job for job in reversed(jobs) if (key := _key(job)) is not None}  # of equal keys the first
+    by_key: dict[_Key, UUID] = {}
+    without_key: list[UUID] = []
+    missing = list(keyed.values())
+    while plain or missing:
+        for job_id, key in await _insert_many(conn, [*plain, *missing], queue):
+            if key is None:
+                without_key.append(job_id)
+            else:
+                by_key[key] = job_id
+        for_ever = [key.for_ever for key in keyed.keys() - by_key.keys() if key.for_ever is not None]
+        if for_ever:
+            by_key |= {_Key(key, None): job_id for key, job_id in (await _ids_by_key(conn, for_ever, queue)).items()}
+        queued = sorted(key.queued for key in keyed.keys() - by_key.keys() if key.queued is not None)
+        if queued:
+            by_key |= {_Key(None, key): job_id for key, job_id in (await _waiting_by_key(conn, queued, queue)).items()}
+        # Left over is only what was pruned or claimed between the two statements.
+        plain, missing = [], [job for key, job in keyed.items() if key not in by_key]
+    ids = iter(without_key)
+    return [next(ids) if (key := _key(job)) is None else by_key[key] for job in jobs]
+
+
+class _Key(NamedTuple):
+    for_ever: str | None
+    queued: str | None
+
+
+def _key(job: NewJob) -> _Key | None:
+    return _Key(job.idempotency_key, job.queued_key) if job.idempotency_key or job.queued_key else None
+
+
+async def _insert_many(conn: Connection, jobs: Sequence[NewJob], queue: Queue) -> Iterable[tuple[UUID, _Key | None]]:
+    """Insert what no present key forbids; the ids, those without a key in the order given."""
     sql = queue.sql("""
-        INSERT INTO {jobs} (job_type, payload, idempotency_key, priority, max_attempts, available_at, traceparent)
-        SELECT job_type, payload::jsonb, idempotency_key, priority, max_attempts,
-            now() + make_interval(secs => delay_s), traceparent
-        FROM unnest($1::text[], $2::text[], $3::text[], $4::smallint[], $5::integer[], $6::float8[], $7::text[])
+        INSERT INTO {jobs} (job_type, payload, idempotency_key, queued_key, priority, max_attempts, available_at,
+            traceparent)
+        SELECT job_type, payload::jsonb, idempotency_key, queued_key, priority, max_attempts,
+            coalesce(run_at, now() + make_interval(secs => delay_s)), traceparent
+        FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::integer[],
+                $7::timestamptz[], $8::float8[], $9::text[])
             WITH ORDINALITY
-            AS new (job_type, payload, idempotency_key, priority, max_attempts, delay_s, traceparent, position)
-        ORDER BY idempotency_key, position
-        ON CONFLICT (idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-        RETURNING id, idempotency_key
+            AS new (job_type, payload, idempotency_key, queued_key, priority, max_attempts, run_at, delay_s,
+                traceparent, position)
+        ORDER BY idempotency_key, queued_key, position
+        ON CONFLICT DO NOTHING
+        RETURNING id, idempotency_key, queued_key
     """)
     columns = (
         [job.job_type for job in jobs],
         [_payload_json(job.payload) for job in jobs],
         [job.idempotency_key for job in jobs],
+        [job.queued_key for job in jobs],
         [job.priority for job in jobs],
         [job.max_attempts for job in jobs],
+        [_aware(job.run_at) for job in jobs],
         [job.delay_s for job in jobs],
         [job.traceparent for job in jobs],
     )
@@ -101,17 +162,34 @@ async def enqueue_many(conn: Connection, jobs: Sequence[NewJob], *, queue: Queue
         added = await conn.fetch(sql, *columns)
     except _REFUSALS as error:
         raise JobRefused(f"The queue refuses one of these jobs: {_reason(error)}.") from error
-    without_key = iter([row["id"] for row in added if row["idempotency_key"] is None])
-    by_key: dict[str, UUID] = {row["idempotency_key"]: row["id"] for row in added if row["idempotency_key"]}
-    missing = [job.idempotency_key for job in jobs if job.idempotency_key and job.idempotency_key not in by_key]
-    if missing:
-        by_key |= await _ids_by_key(conn, missing, queue)
-    return [by_key[job.idempotency_key] if job.idempotency_key else next(without_key) for job in jobs]
+    return [(job_id, _Key(*key) if any(key) else None) for job_id, *key in added]
 
 
 async def _ids_by_key(conn: Connection, keys: Sequence[str], queue: Queue) -> dict[str, UUID]:
     sql = queue.sql("SELECT idempotency_key, id FROM {jobs} WHERE idempotency_key = ANY($1::text[])")
     return {row["idempotency_key"]: row["id"] for row in await conn.fetch(sql, keys)}
+
+
+async def _waiting_by_key(conn: Connection, keys: Sequence[str], queue: Queue) -> dict[str, UUID]:
+    """The jobs that wait with these keys, kept from being claimed until the caller's transaction ends.
+
+    Without the lock a worker could begin one before the caller's own rows are committed, and miss them.
+    """
+    sql = queue.sql("""
+        SELECT queued_key, id
+        FROM {jobs}
+        WHERE queued_key = ANY($1::text[]) AND status = 'pending'
+        ORDER BY queued_key
+        FOR SHARE
+    """)
+    return {row["queued_key"]: row["id"] for row in await conn.fetch(sql, keys)}
+
+
+def _aware(run_at: datetime | None) -> datetime | None:
+    """The time itself; JobRefused for one without a zone, which could mean anything."""
+    if run_at is not None and run_at.tzinfo is None:
+        raise JobRefused("The time `run_at` has no zone.")
+    return run_at
 
 
 def _payload_json(payload: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import asyncpg
 
 from nexarch.db import Connection
 from nexarch.errors import NotFound
-from nexarch.jobs.rows import Job, Queue, Status
+from nexarch.jobs.rows import Attempt, Job, Queue, Status
 
 
 class JobNotFound(NotFound):
@@ -21,9 +21,9 @@ async def get_job(conn: Connection, job_id: UUID, *, queue: Queue = Queue.DOCUME
     """One job, whatever its state; JobNotFound."""
     # As text, so that it works with and without the jsonb codec of `nexarch.db`.
     sql = queue.sql("""
-        SELECT id, job_type, payload::text AS payload, idempotency_key, status, priority, attempts, max_attempts,
-            available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress, traceparent,
-            created_at, updated_at, finished_at
+        SELECT id, job_type, payload::text AS payload, idempotency_key, queued_key, status, priority, attempts,
+            max_attempts, available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress,
+            traceparent, created_at, updated_at, finished_at, cancel_requested_at
         FROM {jobs}
         WHERE id = $1
     """)
@@ -37,21 +37,36 @@ async def list_jobs(
     conn: Connection,
     *,
     status: Status | None = None,
+    job_type: str | None = None,
     before: UUID | None = None,
     limit: int,
     queue: Queue = Queue.DOCUMENTS,
 ) -> list[Job]:
-    """The newest `limit` jobs, of one status or of all, that were made before the job `before`."""
+    """The newest `limit` jobs, of one status and type or of all, that were made before the job `before`."""
     sql = queue.sql("""
-        SELECT id, job_type, payload::text AS payload, idempotency_key, status, priority, attempts, max_attempts,
-            available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress, traceparent,
-            created_at, updated_at, finished_at
+        SELECT id, job_type, payload::text AS payload, idempotency_key, queued_key, status, priority, attempts,
+            max_attempts, available_at, locked_at, locked_by, lease, last_error::text AS last_error, progress,
+            traceparent, created_at, updated_at, finished_at, cancel_requested_at
         FROM {jobs}
-        WHERE ($1::text IS NULL OR status = $1) AND ($2::uuid IS NULL OR id < $2)
+        WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR job_type = $2)
+            AND ($3::uuid IS NULL OR id < $3)
         ORDER BY id DESC
-        LIMIT $3
+        LIMIT $4
     """)
-    return [_job(row) for row in await conn.fetch(sql, status, before, limit)]
+    return [_job(row) for row in await conn.fetch(sql, status, job_type, before, limit)]
+
+
+async def list_attempts(conn: Connection, job_id: UUID, *, limit: int = 100) -> list[Attempt]:
+    """The last attempts of a job that failed, oldest first; one that succeeded leaves no trace but the job's own."""
+    sql = """
+        SELECT attempt, worker, started_at, ended_at, error::text AS error
+        FROM job_attempts
+        WHERE job_id = $1
+        ORDER BY lease DESC
+        LIMIT $2
+    """
+    rows = [dict(row) for row in await conn.fetch(sql, job_id, limit)]
+    return [Attempt(**row | {"error": json.loads(row["error"])}) for row in reversed(rows)]
 
 
 def _job(row: asyncpg.Record) -> Job:

@@ -48,6 +48,7 @@ class Job:
     job_type: str
     payload: dict[str, Any]
     idempotency_key: str | None
+    queued_key: str | None
     status: str
     priority: int
     attempts: int
@@ -62,6 +63,18 @@ class Job:
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    cancel_requested_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt that failed, or whose worker was lost."""
+
+    attempt: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime
+    error: dict[str, Any]
 
 
 @dataclass(slots=True)

@@ -1,12 +1,26 @@
 """Ending an attempt: each statement is fenced by (id, lease, `processing`), and its answer says what is true."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from nexarch.db import Connection
-from nexarch.jobs.rows import ClaimedJob, JobError, Queue, Status
+from nexarch.jobs.rows import ClaimedJob, JobError, Queue
+from nexarch.jobs.twins import SUPERSEDED, once_more_if_a_twin_came
+
+CANCELLED = JobError("cancelled", "A person cancelled the job.")
+
+
+class Fate(StrEnum):
+    """What became of a job whose attempt ended without success."""
+
+    QUEUED = "queued"  # it will be tried again
+    DEAD = "dead"  # a dead letter: no attempt is left, or none makes sense
+    CANCELLED = "cancelled"  # given up by a person while it ran
+    FOLDED = "folded"  # another job with the same `queued_key` waits, and does its work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,36 +61,105 @@ async def fail(
     delay_s: float,
     permanent: bool = False,
     queue: Queue = Queue.DOCUMENTS,
-) -> Status | None:
-    """End an attempt with an error: PENDING again after `delay_s`, or a DEAD_LETTER; None if it was not held.
+) -> Fate | None:
+    """End an attempt with an error, which goes into its history; None if the job was not held.
 
-    Dead at once if `permanent`, else when its attempts are used up.
+    QUEUED again after `delay_s`; DEAD at once if `permanent`, else when its attempts are used up.
     """
-    sql = queue.sql("""
-        UPDATE {jobs}
-        SET status = CASE WHEN $5 OR attempts >= max_attempts THEN 'dead_letter' ELSE 'pending' END,
-            finished_at = CASE WHEN $5 OR attempts >= max_attempts THEN now() END,
-            available_at = now() + make_interval(secs => $4),
-            last_error = $3::text::jsonb || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now()),
-            locked_at = NULL, locked_by = NULL, updated_at = now()
-        WHERE id = $1 AND lease = $2 AND status = 'processing'
-        RETURNING status
-    """)
-    status = await conn.fetchval(sql, job.id, job.lease, error.as_json(), delay_s, permanent)
-    return None if status is None else Status(status)
+    held = Held(job.id, job.lease, delay_s)
+    fates = await put_back(conn, [held], error=error, permanent=permanent, counts=True, queue=queue)
+    return fates.get(job.id)
 
 
-async def release(conn: Connection, jobs: Sequence[ClaimedJob], *, queue: Queue = Queue.DOCUMENTS) -> set[UUID]:
-    """Give held jobs back, runnable at once and without the attempt; return those that were still held.
+async def release(
+    conn: Connection, jobs: Sequence[ClaimedJob], *, queue: Queue = Queue.DOCUMENTS
+) -> Mapping[UUID, Fate]:
+    """Give held jobs back, runnable at once and without the attempt; return the fates of those still held.
 
     For an orderly stop: the job did nothing wrong. The lease stays, so the old holder remains fenced off.
     """
+    return await put_back(conn, [Held(job.id, job.lease) for job in jobs], counts=False, queue=queue)
+
+
+async def snooze(conn: Connection, job: ClaimedJob, delay_s: float, *, queue: Queue = Queue.DOCUMENTS) -> Fate | None:
+    """Put a held job off for so long; the attempt does not count. None if it was not held."""
+    fates = await put_back(conn, [Held(job.id, job.lease, delay_s)], counts=False, queue=queue)
+    return fates.get(job.id)
+
+
+class Held(NamedTuple):
+    """A job to be put back, by its lock; without a delay it keeps the time at which it was due, so its place."""
+
+    id: UUID
+    lease: int
+    delay_s: float | None = None
+
+
+async def put_back(
+    conn: Connection,
+    jobs: Sequence[Held],
+    *,
+    error: JobError | None = None,
+    permanent: bool = False,
+    counts: bool,
+    queue: Queue,
+) -> dict[UUID, Fate]:
+    """End attempts without success; the fates of those that were still held.
+
+    If the attempt does not count, it is given back. An error makes a row in the history.
+    """
+    # While a job is processing, nothing but the claim sets updated_at: it is when the attempt began.
     sql = queue.sql("""
+        WITH held AS MATERIALIZED (
+            SELECT job.*, given.delay_s
+            FROM {jobs} AS job
+            JOIN unnest($1::uuid[], $2::bigint[], $4::float8[]) AS given (id, lease, delay_s)
+                ON given.id = job.id AND given.lease = job.lease
+            WHERE job.status = 'processing'
+            FOR UPDATE OF job
+        ), judged AS (
+            SELECT id, delay_s, CASE
+                WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
+                WHEN $5 OR $6 AND attempts >= max_attempts THEN 'dead'
+                WHEN queued_key IS NOT NULL AND (
+                    row_number() OVER (PARTITION BY queued_key ORDER BY id DESC) > 1
+                    OR EXISTS (
+                        SELECT FROM {jobs} AS twin WHERE twin.queued_key = held.queued_key AND twin.status = 'pending'
+                    )
+                ) THEN 'folded'
+                ELSE 'queued' END AS fate
+            FROM held
+        ), history AS (
+            INSERT INTO job_attempts (job_id, lease, attempt, worker, started_at, ended_at, error)
+            SELECT id, lease, attempts, locked_by, updated_at, now(), $3::text::jsonb
+            FROM held
+            WHERE $3::text IS NOT NULL
+        )
         UPDATE {jobs} AS job
-        SET status = 'pending', attempts = attempts - 1, locked_at = NULL, locked_by = NULL, updated_at = now()
-        FROM unnest($1::uuid[], $2::bigint[]) AS given_back (id, lease)
-        WHERE job.id = given_back.id AND job.lease = given_back.lease AND job.status = 'processing'
-        RETURNING job.id
+        SET status = CASE fate WHEN 'queued' THEN 'pending' WHEN 'dead' THEN 'dead_letter' ELSE 'failed' END,
+            finished_at = CASE WHEN fate <> 'queued' THEN now() END,
+            available_at = coalesce(now() + make_interval(secs => delay_s), available_at),
+            attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END,
+            last_error = coalesce(
+                CASE fate WHEN 'cancelled' THEN $7::text WHEN 'folded' THEN $8::text ELSE $3::text END::jsonb
+                    || jsonb_build_object('attempt', attempts, 'worker', locked_by, 'at', now()),
+                last_error
+            ),
+            locked_at = NULL, locked_by = NULL, updated_at = now()
+        FROM judged
+        WHERE job.id = judged.id
+        RETURNING job.id, fate
     """)
-    rows = await conn.fetch(sql, [job.id for job in jobs], [job.lease for job in jobs])
-    return {row["id"] for row in rows}
+    rows = await once_more_if_a_twin_came(
+        conn,
+        sql,
+        [job.id for job in jobs],
+        [job.lease for job in jobs],
+        None if error is None else error.as_json(),
+        [job.delay_s for job in jobs],
+        permanent,
+        counts,
+        CANCELLED.as_json(),
+        SUPERSEDED.as_json(),
+    )
+    return {row["id"]: Fate(row["fate"]) for row in rows}

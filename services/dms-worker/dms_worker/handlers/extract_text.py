@@ -119,4 +119,9 @@ class _LostMeanwhile(Exception):
     """Another worker has the job: what was written is rolled back."""
 
 
-_SHOWN_CODES = {"stored-object-unreadable", "worker-lost", *(error.code for error in Unreadable.__subclasses__())}
+_SHOWN_CODES = {
+    "stored-object-unreadable",
+    "worker-lost",
+    "cancelled",
+    *(error.code for error in Unreadable.__subclasses__()),
+}
