@@ -74,6 +74,8 @@ def brief(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     for name in ("service", "logger", "span_id", "trace_id"):
         event.pop(name, None)
     event["timestamp"] = event["timestamp"][11:23]  # the time of day
+    if event["event"] == "request":
+        event["event"] = f"{event.pop('method')} {event.pop('route')} {event.pop('status')} in {event.pop('ms')} ms"
     return event
 
 

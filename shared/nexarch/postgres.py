@@ -45,7 +45,7 @@ class PostgresServer:
         self.home.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
             self._prepare_to_drop_rights()
-        if not (self._data / "PG_VERSION").exists():
+        if not self._data.exists():
             self._init_cluster()
         if self.is_running():
             return
@@ -69,11 +69,20 @@ class PostgresServer:
 
     def is_running(self) -> bool:
         """Whether the server process of this data folder is alive."""
+        if not self._data.exists():
+            return False
         try:
             self._run("pg_ctl", "-D", str(self._data), "status")
         except PostgresFailed:
             return False
         return True
+
+    def pid(self) -> int | None:
+        """The process of the server that was started last, dead or alive; None after an orderly stop."""
+        try:
+            return int((self._data / "postmaster.pid").read_text().partition("\n")[0])
+        except FileNotFoundError:
+            return None
 
     def dsn(self, database: str = "postgres") -> str:
         """The superuser's address of a database."""
@@ -95,10 +104,14 @@ class PostgresServer:
         self._password_file.write_text(secrets.token_urlsafe(24) + "\n")
         if os.geteuid() == 0:
             shutil.chown(self._password_file, _SYSTEM_USER)
+        unfinished = self.home / "data.new"  # renamed when it is whole: an initdb may be killed at any point
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
         self._run(
-            "initdb", "-D", str(self._data), "-U", "postgres", "--encoding=UTF8", "--locale=C.UTF-8",
+            "initdb", "-D", str(unfinished), "-U", "postgres", "--encoding=UTF8", "--locale=C.UTF-8",
             "--auth=scram-sha-256", f"--pwfile={self._password_file}",
         )  # fmt: skip
+        unfinished.rename(self._data)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(_programs() / program), *arguments]

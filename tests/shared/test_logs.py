@@ -51,3 +51,14 @@ def test_the_redaction_does_not_hide_words_that_only_look_like_secrets(output: i
 
     assert json.loads(output.getvalue())["keys"] == 2
     assert json.loads(output.getvalue())["monkey"] == "x"
+
+
+@pytest.mark.usefixtures("output")  # puts the logging back
+def test_a_person_reads_a_request_as_one_short_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("demo", "info", "console")
+
+    structlog.get_logger("x").info("request", method="GET", route="/v1/documents", status=200, ms=3.2, request_id="r1")
+
+    line = capsys.readouterr().err
+    assert "GET /v1/documents 200 in 3.2 ms" in line
+    assert "request_id=r1" in line

@@ -14,7 +14,9 @@ from nexarch.cli.target import resolve_target
 @shared_options
 @pass_options
 def token(options: Options) -> None:
-    """Print a token of the user who is logged in, good for at most 15 minutes.
+    """Print a token for curl.
+
+    It is the token of the user who is logged in, good for at most 15 minutes:
 
     curl -H "Authorization: Bearer $(nexarch token)" ...
     """

@@ -1,7 +1,10 @@
 """`nexarch up`: the whole platform under one folder, with a demonstration."""
 
 import asyncio
+import contextlib
+import shlex
 import signal
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from nexarch.bootstrap import BootstrapFailed
-from nexarch.cli.failures import Failure
+from nexarch.cli.failures import INTERRUPTED, Failure
 from nexarch.cli.output import clean, size, state
-from nexarch.cli.target import Target
+from nexarch.cli.target import LOCAL_ENDPOINTS, Target
 from nexarch.postgres import PostgresFailed
 from nexarch.up.demo import Outcome, demonstrate, foreign_sample, prepare_tenant
-from nexarch.up.home import Demo, Endpoints, Home, PortTaken
+from nexarch.up.home import Demo, Endpoints, Home, HomeRefused, PortTaken
 from nexarch.up.platform import MigrationFailed, Platform, running_platform
 from nexarch.up.processes import NotReady
 from nexarch.up.samples import make_samples
@@ -27,10 +30,17 @@ from nexarch.up.samples import make_samples
 _DEMO_TENANT = "demo"
 _DEMO_EMAIL = "demo@example.org"
 _PIPE_WIDTH = 200
+_STEP_LENGTH = 240  # characters on a terminal, three lines or so; a pipe gets all
 
 
 @click.command()
-@click.option("--home", type=click.Path(path_type=Path, file_okay=False), default=Path(".nexarch"), show_default=True)
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".nexarch"),
+    show_default=True,
+    help="The folder for all data, logs and secrets.",
+)
 @click.option(
     "--port-base",
     type=click.IntRange(1024, 65000),
@@ -49,16 +59,22 @@ _PIPE_WIDTH = 200
 @click.option("--search", "words", multiple=True, help="A word that must find your own documents.")
 @click.option("--once", is_flag=True, help="Stop after the demonstration: 0 if all went well, 1 if anything differed.")
 def up(home: Path, port_base: int, demo: bool, files: tuple[Path, ...], words: tuple[str, ...], once: bool) -> None:
-    """Start PostgreSQL and the four services under one folder, show what they do, and stay up until Ctrl-C.
+    """Start the whole platform.
 
-    A second start on the same folder goes on with its data. HOME/endpoints.json says where everything is, for as
-    long as the platform is up.
+    PostgreSQL and the four services run under one folder; a demonstration shows what they do; they stay up until
+    Ctrl-C. A second start on the same folder goes on with its data. HOME/endpoints.json says where everything is, for
+    as long as the platform is up.
     """
+    if not demo and (files or words):
+        raise click.UsageError("--file and --search belong to the demonstration, which --no-demo leaves out.")
     run = _Run(Home(home.resolve(), port_base), demo, files, words, once)
     try:
         code = asyncio.run(run.until_told())
-    except (PortTaken, PostgresFailed, BootstrapFailed, MigrationFailed, NotReady) as error:
-        raise Failure(str(error), hint=f"The logs lie in {run.home.folder / 'logs'}.") from error
+    except (HomeRefused, PortTaken, PostgresFailed, BootstrapFailed, MigrationFailed, NotReady) as error:
+        headline, _, log = str(error).partition("\n")
+        if log:
+            click.echo(log.rstrip(), err=True)
+        raise Failure(headline) from error
     raise SystemExit(code)
 
 
@@ -80,15 +96,20 @@ class _Run:
     console: Console = field(default_factory=_stdout)
 
     async def until_told(self) -> int:
-        """Run until Ctrl-C or SIGTERM; both end it cleanly."""
+        """Run until Ctrl-C, SIGTERM or the terminal's end: 0 if all was up by then, else 130."""
         task = asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+        def stop() -> None:
+            if not task.cancelling():  # a second Ctrl-C shall not break off the orderly stop
+                task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
         try:
             return await self._run()
         except asyncio.CancelledError:
-            return 0
+            return INTERRUPTED
 
     async def _run(self) -> int:
         async with running_platform(self.home, self._say) as platform:
@@ -103,7 +124,8 @@ class _Run:
                     return 0 if good else 1
                 for service in platform.services:
                     service.show = self._show_line
-                await asyncio.Event().wait()  # until cancelled
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
                 return 0
             finally:
                 self.home.endpoints_file.unlink(missing_ok=True)
@@ -115,12 +137,15 @@ class _Run:
         scratch = self.home.folder / "demo"
         scratch.mkdir(exist_ok=True)
         outcomes = await demonstrate(target, own + foreign, scratch, _Display(self.console))
-        self.console.print(_table(outcomes))
+        self.console.print(outcome_table(outcomes))
         problems = [f"{outcome.name}: {problem}" for outcome in outcomes for problem in outcome.problems]
         found = {word for outcome in outcomes for word in outcome.found_by}
         problems += [f"no document of yours is found by {word}" for word in self.words if word not in found]
         for problem in problems:
             self.console.print(Text(f"  ✗ {clean(problem)}", style="red"))
+        for outcome in outcomes:
+            if outcome.error and not outcome.problems:
+                self.console.print(Text(f"  · {clean(outcome.name)} could not be read: {outcome.error}", style="dim"))
         if not problems:
             self.console.print(Text("  ✓ everything came back as it went in", style="green"))
         return not problems
@@ -139,19 +164,25 @@ class _Run:
     def _show_addresses(self, endpoints: Endpoints) -> None:
         self.console.print()
         for service in ("core-api", "dms-ingest", "dms-worker", "alerter"):
-            self.console.print(f"  {service:<10}  {self.home.url(service)}/docs")
+            self._line(f"  {service:<10}  {self.home.url(service)}/docs")
         demo = endpoints["demo"]
-        self.console.print(
-            f"  demo user   {demo['email']} of tenant {demo['tenant']}; secrets: {self.home.endpoints_file}"
-        )
+        self._line(f"  {'demo user':<10}  {demo['email']} of tenant {demo['tenant']}")
+        self._line(f"  {'secrets':<10}  {self.home.endpoints_file}")
         if not self.once:
-            self.console.print("  up until Ctrl-C; in another terminal, for example: .venv/bin/nexarch documents list")
+            here = self.home.endpoints_file == LOCAL_ENDPOINTS.absolute()
+            chosen = "" if here else f" --endpoints {shlex.quote(str(self.home.endpoints_file))}"
+            self._line(f"  {'logs':<10}  {self.home.folder / 'logs'}, and here")
+            self._line(f"  up until Ctrl-C; in another terminal: .venv/bin/nexarch{chosen} documents list")
+
+    def _line(self, text: str) -> None:
+        """A line that the terminal may wrap, never we: addresses and paths stay whole for copying."""
+        self.console.print(Text(text), soft_wrap=True)
 
     def _say(self, text: str) -> None:
         self.console.print(Text(f"· {text}", style="dim"))
 
     def _show_line(self, service: str, line: str) -> None:
-        self.console.print(Text(f"{service:<10} │ ", style="cyan") + Text(clean(line)))
+        self.console.print(Text.assemble((f"{service:<10} │ ", "cyan"), clean(line)), soft_wrap=True)
 
 
 def _target(endpoints: Endpoints) -> Target:
@@ -175,7 +206,8 @@ class _Display:
 
     def step(self, document: str, what: str) -> None:
         """A line for each new state."""
-        self._console.print(Text(f"  {clean(document)}  ", style="bold") + Text(clean(what)))
+        shown = textwrap.shorten(what, _STEP_LENGTH, placeholder=" …") if self._console.is_terminal else what
+        self._console.print(Text.assemble((f"  {clean(document)}  ", "bold"), clean(shown)))
 
     @contextmanager
     def transfer(self, document: str, size: int) -> Iterator[Callable[[int], None]]:
@@ -188,11 +220,13 @@ class _Display:
             yield lambda done: progress.update(task, completed=done)
 
 
-def _table(outcomes: list[Outcome]) -> Table:
+def outcome_table(outcomes: list[Outcome]) -> Table:
+    """One row a document; the headers are short so that the names stay whole on 80 columns."""
     table = Table(title="What happened", title_justify="left", title_style="bold", box=None, header_style="bold")
-    for column in ("document", "size", "uploaded in", "processed after", "state", "found by", "SHA-256"):
-        numeric = column in {"size", "uploaded in", "processed after"}
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    table.pad_edge, table.collapse_padding = False, True
+    for column in ("document", "size", "sent in", "read in", "state", "found by", "SHA-256"):
+        numeric = column in {"size", "sent in", "read in"}
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for outcome in outcomes:
         same = not any(problem.startswith("SHA-256") for problem in outcome.problems)
         searches = f"{outcome.searches_that_hit} of {outcome.searches}" if outcome.searches else ""
@@ -203,6 +237,6 @@ def _table(outcomes: list[Outcome]) -> Table:
             f"{outcome.processed_s * 1000:.0f} ms",
             state(outcome.state),
             searches,
-            Text("the same", style="green") if same else Text("differs", style="red"),
+            Text("same", style="green") if same else Text("differs", style="red"),
         )
     return table

@@ -41,6 +41,7 @@ class Outcome:
     upload_s: float = 0.0
     processed_s: float = 0.0  # from the answer of the upload until a worker was done
     state: str = ""
+    error: str = ""  # the code of what kept a worker from reading it
     searches: int = 0
     searches_that_hit: int = 0
     found_by: set[str] = field(default_factory=set)  # of the words that were asked for
@@ -91,7 +92,7 @@ async def _take_through(ingest: Api, target: Target, sample: Sample, scratch: Pa
     document = await wait_until_processed(ingest, document["id"], _PROCESSED_WITHIN_S)
     outcome.processed_s = time.monotonic() - uploaded
     _compare_state(document, sample, outcome)
-    display.step(outcome.name, outcome.state)
+    display.step(outcome.name, f"{outcome.state}: {outcome.error}" if outcome.error else outcome.state)
     if document["processing_state"] == "processed":
         await _search(ingest, document["id"], sample, outcome, display)
         if sample.foreign:
@@ -110,7 +111,8 @@ async def _upload(ingest: Api, target: Target, sample: Sample, outcome: Outcome,
 
 def _compare_state(document: dict[str, Any], sample: Sample, outcome: Outcome) -> None:
     error = document.get("processing_error")
-    outcome.state = document["processing_state"] + (f": {error['code']}" if error else "")
+    outcome.state = document["processing_state"]
+    outcome.error = error["code"] if error else ""
     if sample.fails is not None and (error is None or error["code"] != sample.fails):
         outcome.problems.append(f"should have failed with {sample.fails}")
     if sample.fails is None and not sample.foreign and error is not None:
@@ -147,7 +149,10 @@ async def _search_hard_words(ingest: Api, document_id: str, outcome: Outcome, di
     outcome.searches_that_hit += len(tried) - len(missed)
     if tried:
         hits = ", ".join(word for word in tried if word not in missed)
-        display.step(outcome.name, f"{len(tried) - len(missed)} of {len(tried)} hard words find it: {hits}")
+        display.step(
+            outcome.name,
+            f"{len(tried) - len(missed)} of {len(tried)} words with special letters or ligatures find it: {hits}",
+        )
     if missed:
         outcome.problems.append(f"not found by {', '.join(missed[:5])}")
 

@@ -1,7 +1,10 @@
 """The folder that `nexarch up` works in: what lies where, which port is whose, and the secrets."""
 
+import fcntl
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -14,6 +17,10 @@ _POSTGRES_OFFSET = len(SERVICES)
 
 class PortTaken(Exception):
     """Another process listens on a port that we need."""
+
+
+class HomeRefused(Exception):
+    """The folder cannot be written, or another `nexarch up` works in it."""
 
 
 class Demo(TypedDict):
@@ -72,22 +79,40 @@ class Home:
 
     def make(self) -> None:
         """Make the folders; done again, it changes nothing."""
-        for folder in (self.folder, self.folder / "logs", self.folder / "staging", self.folder / "objects"):
-            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for folder in (self.folder, self.folder / "logs", self.folder / "staging", self.folder / "objects"):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HomeRefused(
+                f"{error.filename} cannot be made: {error.strerror}. Choose a folder with --home."
+            ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the folder to this process; `HomeRefused` while another has it. The lock ends with the process."""
+        with (self.folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise HomeRefused(
+                    f"Another `nexarch up` works in {self.folder}: stop it, or choose another folder with --home."
+                ) from error
+            yield
 
     def write_endpoints(self, endpoints: Endpoints) -> None:
         """Write `endpoints.json`; who waits for the file may use it as soon as it is there."""
         write_private(self.endpoints_file, json.dumps(endpoints, indent=2) + "\n")
 
     def refuse_taken_ports(self) -> None:
-        """Raise `PortTaken` before anything is started; Postgres' own port may be ours from an earlier start."""
-        for service in SERVICES:
+        """Raise `PortTaken` before anything is started."""
+        ports = {service: self.port(service) for service in SERVICES} | {"PostgreSQL": self.postgres_port}
+        for name, port in ports.items():
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
-                    probe.bind(("127.0.0.1", self.port(service)))
+                    probe.bind(("127.0.0.1", port))
                 except OSError as error:
                     raise PortTaken(
-                        f"Port {self.port(service)}, meant for {service}, is taken: stop what listens there, or "
-                        f"choose five free ports in a row with --port-base (now {self.port_base})."
+                        f"Port {port}, meant for {name}, is taken: stop what listens there, or choose five free ports "
+                        f"in a row with --port-base (`make run PORT_BASE=...`), now {self.port_base}."
                     ) from error

@@ -12,6 +12,7 @@ from nexarch.migrate import read_migrations
 from nexarch.migrate_tenants import list_tenant_databases, migrate_tenants
 from nexarch.postgres import PostgresServer
 from nexarch.up.home import SERVICES, Home
+from nexarch.up.postgres_keeper import adopt_daemons, keep_running, to_the_end
 from nexarch.up.processes import ServiceProcess
 
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "NEXARCH_MIGRATIONS_DIR")
@@ -45,23 +46,39 @@ class Platform:
 @asynccontextmanager
 async def running_platform(home: Home, say: Say) -> AsyncIterator[Platform]:
     """Start everything under `home`, or go on with what lies there; stops all of it at the end, Postgres last."""
-    home.refuse_taken_ports()
     home.make()
+    with home.locked():
+        async with _running_postgres(home, say) as postgres:
+            say("registry, roles, keys and credentials")
+            await bootstrap(postgres.dsn(), home.secrets)
+            await _migrate_tenants(home)
+            services = [_service(home, name) for name in SERVICES]
+            say("the four services")
+            async with _supervised(services):
+                await asyncio.gather(*(service.wait_ready() for service in services))
+                yield Platform(home, postgres, services)
+
+
+@asynccontextmanager
+async def _running_postgres(home: Home, say: Say) -> AsyncIterator[PostgresServer]:
+    """The server of this folder, started again whenever it dies."""
     postgres = PostgresServer(home.folder / "postgres", home.postgres_port)
+    # We hold the lock: a server that runs was left by a `nexarch up` that was killed, perhaps on other ports.
+    await to_the_end(postgres.stop)
+    home.refuse_taken_ports()
     say(f"PostgreSQL 18 on port {home.postgres_port}")
-    await asyncio.to_thread(postgres.start)
+    adopt_daemons()
     try:
-        say("registry, roles, keys and credentials")
-        await bootstrap(postgres.dsn(), home.secrets)
-        await _migrate_tenants(home)
-        services = [_service(home, name) for name in SERVICES]
-        say("the four services")
-        async with _supervised(services):
-            await asyncio.gather(*(service.wait_ready() for service in services))
-            yield Platform(home, postgres, services)
+        await to_the_end(postgres.start)
+        keeper = asyncio.create_task(keep_running(postgres, say), name="keep PostgreSQL running")
+        try:
+            yield postgres
+        finally:
+            keeper.cancel()
+            await asyncio.wait([keeper])
     finally:
         say("stopping PostgreSQL")
-        await asyncio.to_thread(postgres.stop)
+        await to_the_end(postgres.stop)
 
 
 @asynccontextmanager

@@ -1,0 +1,150 @@
+"""The whole platform as `nexarch up` starts it, and what becomes of it when something is killed or in the way."""
+
+import asyncio
+import io
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from nexarch.cli.up import outcome_table
+from nexarch.up.demo import Outcome
+from support.command import Command
+from support.up import free_ports_in_a_row, running_up
+from support.waiting import eventually
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def nexarch(tmp_path: Path) -> Command:
+    home = tmp_path / "home"
+    home.mkdir()
+    return Command(home)
+
+
+async def test_the_demonstration_ends_with_0_and_shows_every_document(nexarch: Command, tmp_path: Path) -> None:
+    base = free_ports_in_a_row()
+    own = tmp_path / "brief.txt"
+    own.write_text("Der Schiffskompass zeigt nach Norden.")
+    arguments = ("--home", tmp_path / "platform", "--port-base", str(base), "--once")
+
+    result = await nexarch("up", *arguments, "--file", own, "--search", "Schiffskompass")
+
+    assert result.code == 0, result.out + result.err
+    assert "brief.txt  found by Schiffskompass" in result.out
+    assert "beschädigt.pdf could not be read: damaged-file" in result.out
+    assert "everything came back as it went in" in result.out
+    assert not (tmp_path / "platform/endpoints.json").exists()
+
+
+async def test_a_word_that_is_not_found_ends_the_demonstration_with_1(nexarch: Command, tmp_path: Path) -> None:
+    own = tmp_path / "brief.txt"
+    own.write_text("Der Schiffskompass zeigt nach Norden.")
+    arguments = ("--home", tmp_path / "platform", "--port-base", str(free_ports_in_a_row()), "--once")
+
+    result = await nexarch("up", *arguments, "--file", own, "--search", "Einhorn")
+
+    assert result.code == 1
+    assert "no document of yours is found by Einhorn" in result.out
+
+
+async def test_a_killed_postgres_is_started_again(nexarch: Command, tmp_path: Path) -> None:
+    async with running_up(nexarch, tmp_path / "platform", free_ports_in_a_row()) as up:
+        killed = up.postgres_pid
+
+        os.kill(killed, signal.SIGKILL)
+
+        async def is_back() -> bool:
+            return up.postgres_pid != killed and await up.is_ready()
+
+        await eventually(is_back, within_s=30, every_s=0.1)
+
+
+async def test_a_second_start_on_the_same_folder_is_refused_and_harms_nothing(nexarch: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    async with running_up(nexarch, folder, free_ports_in_a_row()) as up:
+        second = await nexarch("up", "--home", folder, "--port-base", str(free_ports_in_a_row()), "--no-demo")
+
+        assert second.code == 1
+        assert "Another `nexarch up` works in" in second.err
+        assert await up.is_ready()
+
+
+async def test_after_a_kill_the_next_start_goes_on_with_other_ports(nexarch: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    async with running_up(nexarch, folder, free_ports_in_a_row()) as up:
+        left_behind = up.postgres_pid
+        up.process.kill()
+        await up.process.wait()
+
+        again = await nexarch(
+            "up", "--home", folder, "--port-base", str(free_ports_in_a_row()), "--no-demo", "--once"
+        )  # fmt: skip
+
+        assert again.code == 0, again.out + again.err
+        assert not _runs(left_behind)
+
+
+async def test_ctrl_c_while_postgres_starts_leaves_no_server_behind(nexarch: Command, tmp_path: Path) -> None:
+    base = free_ports_in_a_row()
+    process = await nexarch.start("up", "--home", tmp_path / "platform", "--port-base", str(base), "--no-demo")
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        await process.stdout.readline()  # "PostgreSQL 18 on port ..."
+
+    process.send_signal(signal.SIGINT)
+    await process.communicate()
+
+    assert process.returncode == 130
+    assert not (tmp_path / "platform/postgres/data/postmaster.pid").exists()
+
+
+async def test_a_taken_port_is_named_before_anything_starts(nexarch: Command, tmp_path: Path) -> None:
+    base = free_ports_in_a_row()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", base + 4))
+        other.listen()
+
+        result = await nexarch("up", "--home", tmp_path / "platform", "--port-base", str(base))
+
+    assert result.code == 1
+    assert f"Port {base + 4}, meant for PostgreSQL, is taken" in result.err
+    assert not (tmp_path / "platform/postgres").exists()
+
+
+async def test_a_folder_that_cannot_be_made_is_named(nexarch: Command) -> None:
+    result = await nexarch("up", "--home", "/proc/nexarch")
+
+    assert result.code == 1
+    assert "/proc/nexarch cannot be made" in result.err
+
+
+async def test_a_file_without_the_demonstration_is_a_mistake(nexarch: Command, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.touch()
+
+    result = await nexarch("up", "--no-demo", "--file", file)
+
+    assert result.code == 2
+
+
+def test_the_table_keeps_names_whole_on_80_columns() -> None:
+    outcomes = [Outcome("Wartungshandbuch.pdf", 116_000, 0.5, 3.2, "processed", searches=252, searches_that_hit=252)]
+    console = Console(file=io.StringIO(), width=80)
+
+    console.print(outcome_table(outcomes))
+
+    assert isinstance(console.file, io.StringIO)
+    assert "Wartungshandbuch.pdf" in console.file.getvalue()
+    assert len(console.file.getvalue().splitlines()) == 3
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
