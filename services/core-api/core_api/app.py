@@ -45,13 +45,13 @@ _SWEEP_S = 60.0
 _LEFT_FOR_S = 300.0
 
 
-def create_app(settings: Settings) -> web.Application:
-    """Make the application; opens nothing."""
+def create_app(settings: Settings, passwords: Passwords | None = None) -> web.Application:
+    """Make the application; opens nothing. Without `passwords` they cost what `core_api.passwords` says."""
     app = create_base_app(INFO, authenticate, ROUTES)
     app[SETTINGS] = settings
     app[MASTER_KEY] = MasterKey(settings.master_key)
     app[PROVISIONER] = Provisioner(settings.registry_dsn.get_secret_value(), app[MASTER_KEY])
-    app[PASSWORDS] = Passwords()
+    app[PASSWORDS] = passwords or Passwords()
     app[TOKEN_ISSUER] = TokenIssuer(settings.token_issuer, settings.token_audience, settings.token_ttl_s)
     app[CREDENTIAL_FAILURES] = FailureLimiter()
     app[SIGN_IN_FAILURES] = FailureLimiter()

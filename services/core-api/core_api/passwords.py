@@ -26,10 +26,13 @@ class SignInBusy(Unavailable):
 
 
 class Passwords:
-    """Hashes and verifies, `at_once` at a time, with at most `waiting` more in the queue."""
+    """Hashes and verifies, `at_once` at a time, with at most `waiting` more in the queue.
 
-    def __init__(self, *, at_once: int = 2, waiting: int = 64) -> None:
-        self._hasher = PasswordHasher()
+    `hasher` sets the cost of a new hash; an old one is verified at its own.
+    """
+
+    def __init__(self, hasher: PasswordHasher | None = None, *, at_once: int = 2, waiting: int = 64) -> None:
+        self._hasher = hasher or PasswordHasher()
         self._running = asyncio.Semaphore(at_once)
         self._places = at_once + waiting
         # For accounts that do not exist: verifying against it takes as long as against a real one.
