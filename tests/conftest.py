@@ -12,12 +12,13 @@ from uuid import UUID
 
 import pytest
 
+from core_api.passwords import Passwords
 from nexarch.db import Connection, connect
 from nexarch.postgres import PostgresServer
 from support import database
 from support.database import Cluster, TenantDatabase
 from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
-from support.services import CoreApi, run_core_api
+from support.services import CoreApi, cheap_passwords, run_core_api
 
 
 @pytest.fixture(scope="session")
@@ -131,9 +132,15 @@ async def _rolled_back(dsn: str) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-async def core_api(cluster: Cluster, registry_dsn: str, tmp_path: Path) -> AsyncIterator[CoreApi]:
+def passwords() -> Passwords:
+    """What core-api's passwords cost; tests of passwords themselves take the real thing."""
+    return cheap_passwords()
+
+
+@pytest.fixture
+async def core_api(cluster: Cluster, registry_dsn: str, passwords: Passwords, tmp_path: Path) -> AsyncIterator[CoreApi]:
     """A running core-api over a registry of this test's own, with an operator, modules and their credentials."""
-    async with run_core_api(registry_dsn, tmp_path / "secrets", cluster) as core:
+    async with run_core_api(registry_dsn, tmp_path / "secrets", cluster, passwords) as core:
         yield core
 
 

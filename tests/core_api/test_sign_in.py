@@ -15,6 +15,12 @@ from support.services import CoreApi
 pytestmark = pytest.mark.database
 
 
+@pytest.fixture
+def passwords() -> Passwords:
+    """Those that people get."""
+    return Passwords()
+
+
 async def sign_in(core_api: CoreApi, tenant: str, email: str, password: str) -> tuple[int, Any]:
     body = {"tenant": tenant, "email": email, "password": password}
     return await core_api.call("POST", "/v1/auth/token", headers={}, json=body)

@@ -4,11 +4,18 @@ from uuid import uuid4
 
 import pytest
 
+from core_api.passwords import Passwords
 from nexarch.db import connect
 from nexarch.tenant_database import database_dsn
 from support.services import PASSWORD, CoreApi
 
 pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+def passwords() -> Passwords:
+    """Those that people get."""
+    return Passwords()
 
 
 async def test_an_address_serves_one_user_of_a_tenant_whatever_its_case(core_api: CoreApi) -> None:

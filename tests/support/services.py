@@ -12,10 +12,12 @@ from uuid import UUID
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from argon2 import PasswordHasher
 from pydantic import SecretStr
 
 from core_api.app import create_app
 from core_api.bootstrap import MODULES, OPERATOR_FILE, bootstrap
+from core_api.passwords import Passwords
 from core_api.settings import Settings
 from nexarch.core_client import CoreClient, open_core_client
 from nexarch.db import Connection, connect
@@ -129,6 +131,11 @@ class CoreApi:
             yield client
 
 
+def cheap_passwords() -> Passwords:
+    """Argon2id at a hundredth of its cost: three hashes would be half the work of most tests."""
+    return Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+
+
 def new_slug() -> str:
     """A slug that no other test uses: the databases and roles of one server share their names."""
     return f"t{secrets.token_hex(6)}"
@@ -140,7 +147,9 @@ def new_master_key() -> SecretStr:
 
 
 @asynccontextmanager
-async def run_core_api(registry_dsn: str, folder: Path, cluster: Cluster) -> AsyncIterator[CoreApi]:
+async def run_core_api(
+    registry_dsn: str, folder: Path, cluster: Cluster, passwords: Passwords
+) -> AsyncIterator[CoreApi]:
     """Bootstrap a registry and serve core-api over it in this process; removes the tenants made through it."""
     settings = Settings(registry_dsn=SecretStr(registry_dsn), master_key=new_master_key(), port=0)
     files = SecretFolder(folder)
@@ -149,7 +158,7 @@ async def run_core_api(registry_dsn: str, folder: Path, cluster: Cluster) -> Asy
         module: Credentials(_read(files, f"{module}.client-id"), _read(files, f"{module}.client-secret"))
         for module in MODULES
     }
-    app = create_app(settings)
+    app = create_app(settings, passwords)
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         url = str(server.make_url("")).rstrip("/")
         core = CoreApi(url, app, settings, _read(files, OPERATOR_FILE), modules, session)
