@@ -93,6 +93,11 @@ def bearer_token(request: web.Request) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token else None
 
 
+def is_operator_token(token: str) -> bool:
+    """Whether a bearer token has the form of an operator's; says nothing of whether it is known."""
+    return token.startswith("nxo_")
+
+
 def service_credentials(request: web.Request) -> tuple[str, str] | None:
     """Client id and secret from the two headers or from HTTP Basic (RFC 7617); None if neither is there."""
     client_id = request.headers.get("X-Nexarch-Client-Id")

@@ -6,6 +6,7 @@ Nothing is cached here: what may be kept, and for how long, is the caller's deci
 import asyncio
 import base64
 import binascii
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -44,6 +45,13 @@ class TenantSummary(BaseModel):
     slug: str
     status: str
     idle_s: float  # since a producer last armed it, by the registry's clock
+
+
+class OperatorIdentity(BaseModel):
+    """Someone who runs the platform."""
+
+    id: UUID
+    name: str
 
 
 class DatabaseAddress(BaseModel):
@@ -120,6 +128,15 @@ class CoreClient:
         """The tenant's KEK: the active version, or the one that an object was sealed with."""
         query = {} if version is None else {"version": str(version)}
         return _read(TenantKey, await self._call("GET", f"/v1/tenants/{slug}/kek", params=query))
+
+    async def operator(self, token: str) -> OperatorIdentity | None:
+        """Whose token this is, None if nobody's. The token itself is not sent, only its SHA-256."""
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        try:
+            answer = await self._call("POST", "/v1/operators/identify", json={"token_sha256": digest})
+        except NotFound:
+            return None
+        return _read(OperatorIdentity, answer)
 
     async def report_usage(self, deltas: Sequence[UsageDelta]) -> int:
         """Deliver usage; returns how many ids core-api had not seen before."""

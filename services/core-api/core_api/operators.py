@@ -9,7 +9,7 @@ import asyncpg
 from core_api.secret_text import digest, is_well_formed
 from nexarch.auth import Operator
 from nexarch.db import Connection, fetch_optional
-from nexarch.errors import Conflict
+from nexarch.errors import Conflict, NotFound
 
 
 class OperatorNameTaken(Conflict):
@@ -17,6 +17,13 @@ class OperatorNameTaken(Conflict):
 
     code = "operator-name-taken"
     title = "The name is in use"
+
+
+class NoSuchOperator(NotFound):
+    """No operator has this token."""
+
+    code = "operator-not-found"
+    title = "There is no such operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +49,12 @@ async def any_operator(conn: Connection) -> bool:
 
 async def find_operator(conn: Connection, token: str) -> Operator | None:
     """Whose token this is; None if nobody's."""
-    if not is_well_formed(token):
-        return None
+    return await find_operator_by_digest(conn, digest(token)) if is_well_formed(token) else None
+
+
+async def find_operator_by_digest(conn: Connection, given: bytes) -> Operator | None:
+    """Whose token has this SHA-256; None if nobody's."""
     sql = "SELECT id, name, token_sha256 FROM operators WHERE token_sha256 = $1 AND disabled_at IS NULL"
-    given = digest(token)
     known = await fetch_optional(conn, _Known, sql, given)
     if known is None or not compare_digest(known.token_sha256, given):
         return None

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from core_api.credentials import ExpiryInThePast, LastCredential, NoSuchCredential, TwoCredentialsLive
 from core_api.flags import NoSuchFlag, UnknownTargets
 from core_api.modules import ModuleExists, ModuleNotActive, ModulePrefixTaken, NoSuchModule
+from core_api.operators import NoSuchOperator
 from core_api.passwords import SignInBusy
 from core_api.provisioning import DatabaseNameTaken, InvalidTenant, SlugTaken, TemplateBusy
 from core_api.sign_in import WrongPassword
@@ -13,7 +14,7 @@ from core_api.tenant_keys import NoSuchKey
 from core_api.tenants import NoSuchTenant, TenantSuspended, TenantUnfinished
 from core_api.usage import UsageOverflow
 from core_api.users import EmailTaken, InvalidUser, NoSuchUser
-from core_api.views import credentials, flags, for_modules, modules, tenants, tokens, usage, users
+from core_api.views import credentials, flags, for_modules, modules, operators, tenants, tokens, usage, users
 from nexarch.auth import Access
 from nexarch.errors import TooManyRequests
 from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
@@ -73,6 +74,8 @@ ROUTES = [
           errors=_ADMITTED),
     Route("GET", "/v1/tenants/{slug}/kek", for_modules.kek, _SERVICE, for_modules.KeyAnswer,
           errors=[*_ADMITTED, NoSuchKey]),
+    Route("POST", "/v1/operators/identify", operators.identify, _SERVICE, operators.OperatorAnswer,
+          errors=[NoSuchOperator]),
     Route("POST", "/v1/usage", for_modules.report_usage, _SERVICE, for_modules.Applied,
           errors=[*_ADMITTED, UsageOverflow]),
     Route("GET", "/v1/usage", usage.list_, _OPERATOR, usage.UsagePage, errors=[BadCursor]),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from nexarch import jobs
 from nexarch.db import Connection, Pool
-from nexarch.jobs import ClaimedJob, JobError, RetryPolicy
+from nexarch.jobs import ClaimedJob, Job, JobError, RetryPolicy
 
 
 class PermanentError(Exception):
@@ -55,7 +55,7 @@ class DeadJob:
     """A job that was just given up, by us or by a person; `conn` is inside the transaction that says so."""
 
     tenant: str
-    job: ClaimedJob
+    job: ClaimedJob | Job  # as it was claimed, or as it waited
     conn: Connection
 
 

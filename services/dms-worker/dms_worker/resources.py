@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import web
 
 from dms_worker.handlers import job_types
-from dms_worker.keys import SETTINGS, STORAGE
+from dms_worker.keys import JOB_TYPES, SETTINGS, STORAGE
 from dms_worker.sweep import KnownTenant
 from dms_worker.worker import Worker, WorkerOptions
 from nexarch import channels
@@ -31,8 +31,10 @@ async def worker(app: web.Application) -> AsyncIterator[None]:
         app[TENANTS].forget(slug)
         work.look_at(slug)
 
+    types = job_types(settings, app[CORE], app[STORAGE], app[TENANTS])
+    app[JOB_TYPES] = {job_type.name: job_type for job_type in types}
     work = Worker(
-        job_types(settings, app[CORE], app[STORAGE], app[TENANTS]),
+        types,
         bus_dsn=settings.bus_dsn.get_secret_value(),
         pool_for=app[TENANTS].pool,
         directory=lambda: _served_tenants(app),

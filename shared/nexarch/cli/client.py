@@ -231,12 +231,7 @@ def _as_failure(status: int, problem: Mapping[str, Any]) -> Failure:
 
 def operator_api(session: aiohttp.ClientSession, target: Target) -> Api:
     """core-api for an operator; `NotAuthorised` where no operator's token is known."""
-    if target.operator_token is None:
-        raise NotAuthorised(
-            "This needs an operator's token.",
-            hint="Set NEXARCH_OPERATOR_TOKEN, run `nexarch login --operator` or give --endpoints.",
-        )
-    return Api(session, target.url("core"), "core-api", OperatorToken(target.operator_token))
+    return Api(session, target.url("core"), "core-api", _operator(target))
 
 
 def documents_api(session: aiohttp.ClientSession, target: Target) -> Api:
@@ -244,6 +239,16 @@ def documents_api(session: aiohttp.ClientSession, target: Target) -> Api:
     return Api(session, target.url("ingest"), "dms-ingest", UserLogin(session, target))
 
 
-def jobs_api(session: aiohttp.ClientSession, target: Target) -> Api:
-    """dms-worker for the user who is logged in."""
-    return Api(session, target.url("worker"), "dms-worker", UserLogin(session, target))
+def jobs_api(session: aiohttp.ClientSession, target: Target, *, as_operator: bool = False) -> Api:
+    """dms-worker for the user who is logged in, or for an operator."""
+    credentials = _operator(target) if as_operator else UserLogin(session, target)
+    return Api(session, target.url("worker"), "dms-worker", credentials)
+
+
+def _operator(target: Target) -> OperatorToken:
+    if target.operator_token is None:
+        raise NotAuthorised(
+            "This needs an operator's token.",
+            hint="Set NEXARCH_OPERATOR_TOKEN, run `nexarch login --operator` or give --endpoints.",
+        )
+    return OperatorToken(target.operator_token)

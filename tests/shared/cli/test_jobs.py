@@ -59,3 +59,28 @@ async def test_a_document_that_cannot_be_read_ends_with_1_and_its_reason(admin: 
     assert again.code == 1
     assert "failed" in again.out
     assert "dead_letter" in dead.out
+
+
+async def test_dead_letters_are_requeued_discarded_and_cancelled(
+    admin: Command, core_api: CoreApi, editor: Person, tmp_path: Path
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\nnothing follows")
+    await admin("upload", tmp_path / "a.pdf", "--wait")
+    dead = (await admin("jobs", "list", "--status", "dead_letter", "--json")).json["items"][0]["id"]
+    admin.variables["NEXARCH_OPERATOR_TOKEN"] = core_api.operator_token
+    tenant = ("--tenant", editor.tenant.slug)
+
+    shown = await admin("jobs", "show", dead, *tenant)
+    discarded = await admin("jobs", "discard", dead, *tenant, "--json")
+    refused = await admin("jobs", "requeue", dead)
+    everything = await admin("jobs", "requeue", "--all-of", "extract_text", "--json")
+    ended = await admin("jobs", "cancel", dead)
+    neither = await admin("jobs", "requeue")
+
+    assert "attempt" in shown.out
+    assert (discarded.code, discarded.json["status"]) == (0, "failed")
+    assert refused.code == 1
+    assert "only a dead letter" in refused.err
+    assert everything.json == {"requeued": 0}
+    assert ended.code == 1
+    assert neither.code == 2

@@ -1,28 +1,53 @@
-"""The jobs of the caller's own tenant."""
+"""The jobs of a tenant, for its admins and for operators."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+import structlog
 from aiohttp import web
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from dms_worker import cancelling
+from dms_worker.keys import JOB_TYPES
 from nexarch import jobs
-from nexarch.db import as_dict
+from nexarch.auth import PRINCIPAL, User
+from nexarch.db import Connection, as_dict
+from nexarch.errors import Invalid, NotFound
 from nexarch.jobs import Job, Status
 from nexarch.pages import PageQuery, decode_id, encode_cursor
 from nexarch.routing import id_in_path, json_response
-from nexarch.tenant_module import tenant_connection
+from nexarch.tenant_module import DOORBELL, TENANTS
+
+JobTypeName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,62}$", examples=["extract_text"])]
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class JobQuery(PageQuery):
+class TenantRequired(Invalid):
+    """An operator says with `tenant` whose jobs are meant."""
+
+    code = "tenant-required"
+    title = "Whose jobs are meant?"
+
+
+class TenantQuery(BaseModel):
+    """Whose jobs, asked by an operator; a user's are always those of their own tenant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tenant: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{1,48}$")] | None = None
+
+
+class JobQuery(PageQuery, TenantQuery):
     """Which jobs."""
 
     status: Status | None = None
+    job_type: JobTypeName | None = None
 
 
 class JobView(BaseModel):
-    """A job as an administrator of its tenant sees it."""
+    """A job as an administrator of its tenant or an operator sees it."""
 
     id: UUID
     job_type: str
@@ -38,6 +63,37 @@ class JobView(BaseModel):
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    cancel_requested_at: datetime | None
+
+
+class AttemptView(BaseModel):
+    """An attempt that failed, or whose worker was lost."""
+
+    attempt: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime
+    error: dict[str, Any]
+
+
+class JobDetails(JobView):
+    """A job with the attempts that failed, oldest first."""
+
+    failed_attempts: list[AttemptView]
+
+
+class WhichJobs(BaseModel):
+    """All dead letters of this type."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    job_type: JobTypeName
+
+
+class Requeued(BaseModel):
+    """How many jobs were queued again."""
+
+    requeued: int
 
 
 class JobPage(BaseModel):
@@ -49,21 +105,89 @@ class JobPage(BaseModel):
 
 async def list_jobs(request: web.Request, query: JobQuery) -> web.Response:
     """`GET /v1/jobs`: the tenant's jobs, newest first."""
-    async with tenant_connection(request) as conn:
-        rows = await jobs.list_jobs(conn, status=query.status, before=decode_id(query.cursor), limit=query.limit + 1)
+    async with request.app[TENANTS].acquire(_tenant(request, query)) as conn:
+        rows = await jobs.list_jobs(
+            conn,
+            status=query.status,
+            job_type=query.job_type,
+            before=decode_id(query.cursor),
+            limit=query.limit + 1,
+        )
     page = rows[: query.limit]
     cursor = encode_cursor(str(page[-1].id)) if len(rows) > query.limit else None
     return json_response(JobPage(items=[_view(job) for job in page], next_cursor=cursor))
 
 
-async def show(request: web.Request) -> web.Response:
-    """`GET /v1/jobs/{id}`: one job with its payload and its last error."""
-    async with tenant_connection(request) as conn:
-        return json_response(_view(await jobs.get_job(conn, id_in_path(request))))
+async def show(request: web.Request, query: TenantQuery) -> web.Response:
+    """`GET /v1/jobs/{id}`: one job with its payload, its last error and the attempts that failed."""
+    async with request.app[TENANTS].acquire(_tenant(request, query)) as conn:
+        return json_response(await _details(conn, id_in_path(request)))
+
+
+async def requeue(request: web.Request, query: TenantQuery) -> web.Response:
+    """`POST /v1/jobs/{id}/requeue`: let a dead letter run again, with all its attempts; 409 for any other job."""
+    tenant, job_id = _tenant(request, query), id_in_path(request)
+    await request.app[DOORBELL].arm(tenant)
+    async with request.app[TENANTS].acquire(tenant) as conn:
+        await jobs.requeue(conn, job_id)
+        details = await _details(conn, job_id)
+    request.app[DOORBELL].ring(tenant)
+    _log.info("job_requeued", tenant=tenant, job_id=str(job_id))
+    return json_response(details)
+
+
+async def requeue_all(request: web.Request, query: TenantQuery, body: WhichJobs) -> web.Response:
+    """`POST /v1/jobs/requeue`: let all dead letters of a type run again."""
+    tenant = _tenant(request, query)
+    await request.app[DOORBELL].arm(tenant)
+    async with request.app[TENANTS].acquire(tenant) as conn:
+        requeued = await jobs.requeue_all(conn, body.job_type)
+    request.app[DOORBELL].ring(tenant)
+    _log.info("jobs_requeued", tenant=tenant, job_type=body.job_type, jobs=requeued)
+    return json_response(Requeued(requeued=requeued))
+
+
+async def discard(request: web.Request, query: TenantQuery) -> web.Response:
+    """`POST /v1/jobs/{id}/discard`: give a dead letter up; it is `failed`, and pruned in its time."""
+    tenant, job_id = _tenant(request, query), id_in_path(request)
+    async with request.app[TENANTS].acquire(tenant) as conn:
+        await jobs.discard(conn, job_id)
+        details = await _details(conn, job_id)
+    _log.info("job_discarded", tenant=tenant, job_id=str(job_id))
+    return json_response(details)
+
+
+async def cancel(request: web.Request, query: TenantQuery) -> web.Response:
+    """`POST /v1/jobs/{id}/cancel`: give a job up: at once if it waits; its worker is told at the next heartbeat."""
+    tenant, job_id = _tenant(request, query), id_in_path(request)
+    async with request.app[TENANTS].acquire(tenant) as conn:
+        await cancelling.cancel(conn, tenant, job_id, request.app[JOB_TYPES])
+        details = await _details(conn, job_id)
+    _log.info("job_cancelled", tenant=tenant, job_id=str(job_id), job_status=details.status)
+    return json_response(details)
+
+
+def _tenant(request: web.Request, query: TenantQuery) -> str:
+    """The tenant that is meant; a user's is in their token, so that no request reaches another's."""
+    principal = request[PRINCIPAL]
+    if isinstance(principal, User):
+        if query.tenant not in {None, principal.tenant}:
+            raise NotFound("There is no such tenant.")
+        return principal.tenant
+    if query.tenant is None:
+        raise TenantRequired("Say with the query parameter `tenant` whose jobs are meant.")
+    return query.tenant
 
 
 _VIEW = TypeAdapter(JobView)
+_DETAILS = TypeAdapter(JobDetails)
 
 
 def _view(job: Job) -> JobView:
     return _VIEW.validate_python(as_dict(job))
+
+
+async def _details(conn: Connection, job_id: UUID) -> JobDetails:
+    job = await jobs.get_job(conn, job_id)
+    attempts = await jobs.list_attempts(conn, job_id)
+    return _DETAILS.validate_python(as_dict(job) | {"failed_attempts": [as_dict(each) for each in attempts]})
