@@ -23,7 +23,7 @@ _ARMED_S = 60.0
 _ANSWER_TIMEOUT_S = 2.0
 _ARM_PAUSE_S = 5.0  # after a failure: a producer must not wait for a dead bus at each of its commits
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Doorbell:
@@ -102,7 +102,7 @@ class Doorbell:
         except DATABASE_ERRORS as error:
             self.arm_failed += 1
             self._arm_again_at = time.monotonic() + _ARM_PAUSE_S
-            _log.warning("arm_failed", tenant=tenant, reason=f"{type(error).__name__}: {error}")
+            log.warning("tenant not armed", tenant=tenant, reason=f"{type(error).__name__}: {error}")
         else:
             self._armed_until[tenant] = asked_at + _ARMED_S
 
@@ -146,7 +146,7 @@ class Doorbell:
             for tenant in tenants:
                 self._due.setdefault(tenant, now)
             self._work.set()
-            _log.warning("ring_failed", tenants=len(tenants), reason=f"{type(error).__name__}: {error}")
+            log.warning("ring not sent", tenants=len(tenants), reason=f"{type(error).__name__}: {error}")
             return False
         self.sent += len(tenants)
         return True

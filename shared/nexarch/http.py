@@ -139,7 +139,7 @@ async def _failure(name: str, check: Check) -> str | None:
         async with asyncio.timeout(_CHECK_TIMEOUT_S):
             await check()
     except Exception as error:  # noqa: BLE001 - whatever a check raises means that it failed
-        log.warning("readiness check failed", check=name, error=f"{type(error).__name__}: {error}")
+        log.warning("readiness check failed", check=name, reason=f"{type(error).__name__}: {error}")
         return type(error).__name__
     return None
 

@@ -23,7 +23,7 @@ _ANSWER_TIMEOUT_S = 4.0  # a dead connection is known after at most 9 s, and rep
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 5.0
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Listener:
@@ -64,7 +64,7 @@ class Listener:
                 await self._listen_once()
             except DATABASE_ERRORS as error:
                 failures = 1 if self.connections > connections else failures + 1
-                _log.warning("listener_lost", reason=f"{type(error).__name__}: {error}", failures=failures)
+                log.warning("event bus lost", reason=f"{type(error).__name__}: {error}", failures=failures)
             finally:
                 self.connected = False
             await asyncio.sleep(backoff_s(failures, _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S))
@@ -110,8 +110,8 @@ class Listener:
     def _wake(self, channel: str, payload: str | None) -> None:
         try:
             self._wakes[channel](payload)
-        except Exception:  # noqa: BLE001 - the listener must outlive whoever it wakes
-            _log.exception("wake_failed", channel=channel)
+        except Exception:
+            log.exception("waking failed", channel=channel)
 
 
 def backoff_s(failures: int, first_s: float, longest_s: float) -> float:

@@ -79,7 +79,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError):
         return problem_response(request, TextNotStorable("A text in the request holds U+0000."))
     except AWAY as error:
-        log.warning("database away", error=f"{type(error).__name__}: {error}")
+        log.warning("database away", reason=f"{type(error).__name__}: {error}")
         return problem_response(request, DatabaseAway("The database does not answer.", retry_after_s=2))
     except ConnectionResetError:
         raise  # the client went away: there is nobody to answer

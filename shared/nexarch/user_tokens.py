@@ -108,7 +108,7 @@ class UserTokens:
         try:
             jwks = await self._fetch_jwks()
         except Unavailable as error:
-            log.warning("the keys of user tokens cannot be fetched", error=error.detail)
+            log.warning("the keys of user tokens cannot be fetched", reason=error.detail)
             self._failure = error
             return
         self._failure = None

@@ -116,7 +116,7 @@ class Provisioner:
             try:
                 await self.finish_tenants(older_than_s)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-                log.warning("unfinished tenants cannot be looked for", error=f"{type(error).__name__}: {error}")
+                log.warning("unfinished tenants cannot be looked for", reason=f"{type(error).__name__}: {error}")
 
     async def _finish_alone(self, slug: str) -> bool:
         """On a connection of its own: the lock of one tenant is let go before the next begins."""

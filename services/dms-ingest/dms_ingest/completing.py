@@ -133,7 +133,7 @@ class Completer:
         try:
             await run_in_thread(self._staging.remove, user.tenant, session_id)
         except OSError as error:  # the sweep of the staging folder removes it later
-            log.warning("staged file not removed", session=str(session_id), error=str(error))
+            log.warning("staged file not removed", session=str(session_id), reason=str(error))
         return document_id
 
     async def _alone(self, tenant: str, session_id: UUID) -> StagedFile:

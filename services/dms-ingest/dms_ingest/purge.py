@@ -59,7 +59,7 @@ async def delete_objects(storage: Storage, tenant: str, objects: list[StoredObje
         except ObjectNotFound:
             continue
         except OSError:
-            log.exception("object left behind", tenant=tenant, storage_key=stored.storage_key)
+            log.exception("object left behind", tenant=tenant, object=stored.storage_key)
 
 
 async def _lock_deleted(conn: Connection, document_id: UUID) -> bool:

@@ -10,7 +10,7 @@ from dms_worker.job_types import DeadJob, JobType
 from nexarch import jobs
 from nexarch.db import Connection
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobType], stale_after_s: float) -> int:
@@ -24,10 +24,10 @@ async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobTyp
     for job in await jobs.lost_jobs(conn, list(by_name), stale_after_s):
         try:
             reclaimed += await _bury(conn, tenant, by_name[job.job_type], job, stale_after_s)
-        except Exception:  # noqa: BLE001 - a hook may raise anything
-            _log.exception("on_dead_failed", tenant=tenant, job_id=job.id)
+        except Exception:
+            log.exception("giving up not noted", tenant=tenant, job_id=job.id)
     if reclaimed:
-        _log.warning("jobs_reclaimed", tenant=tenant, jobs=reclaimed)
+        log.warning("jobs of lost workers taken back", tenant=tenant, jobs=reclaimed)
     return reclaimed
 
 

@@ -20,7 +20,7 @@ _ROUNDS = 60  # of which each visits its share of the idle tenants
 _ACTIVE_S = 600.0
 _RETRY_S = 2.0
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Sweep:
             try:
                 tenants = await self._directory()
             except Exception as error:  # noqa: BLE001 - whatever it raises, the next round asks again
-                _log.warning("directory_failed", reason=f"{type(error).__name__}: {error}")
+                log.warning("tenants cannot be listed", reason=f"{type(error).__name__}: {error}")
                 if everywhere:
                     self._everywhere.set()
                 await asyncio.sleep(min(self._interval_s, _RETRY_S) * random.uniform(0.5, 1.0))  # noqa: S311
