@@ -1,0 +1,220 @@
+"""What a handler may ask for and what a person may do to it while it runs; keys and priorities in a real worker."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from dms_worker.job_types import DeadJob, JobContext, JobType, Snooze
+from nexarch import jobs
+from nexarch.db import Connection, connect
+from nexarch.doorbell import Doorbell
+from nexarch.jobs import JobError
+from support.waiting import eventually
+from support.working import working
+
+pytestmark = pytest.mark.database
+
+
+@pytest.fixture
+async def conn(tenant_dsn: str) -> AsyncIterator[Connection]:
+    """A producer's session in the tenant's database."""
+    conn = await connect(tenant_dsn, application_name="tests")
+    yield conn
+    await conn.close()
+
+
+@pytest.fixture
+async def bell(bus_dsn: str) -> AsyncIterator[Doorbell]:
+    async with Doorbell(bus_dsn, application_name="tests-bell") as bell:
+        yield bell
+
+
+def task(handler: Callable[[JobContext], Awaitable[None]], **more: Any) -> JobType:  # noqa: ANN401 - the other fields of JobType
+    return JobType(name="task", handler=handler, **more)
+
+
+async def status_is(conn: Connection, job_id: UUID, status: str) -> jobs.Job:
+    async def reached() -> bool:
+        return (await jobs.get_job(conn, job_id)).status == status
+
+    await eventually(reached)
+    return await jobs.get_job(conn, job_id)
+
+
+async def test_a_snoozed_job_comes_back_as_often_as_it_likes_and_no_attempt_counts(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered: list[float] = []
+
+    async def snooze(_ctx: JobContext) -> None:
+        entered.append(time.monotonic())
+        if len(entered) < 4:
+            raise Snooze(0.2)
+
+    job_id = await jobs.enqueue(conn, "task", {}, max_attempts=1)
+    async with working([task(snooze)], {"acme": tenant_dsn}, bus_dsn):
+        row = await status_is(conn, job_id, "succeeded")
+
+    assert row.attempts == 1
+    assert len(entered) == 4
+    assert min(later - earlier for earlier, later in pairwise(entered)) > 0.19
+
+
+async def test_a_running_job_that_a_person_cancels_is_ended_by_its_worker(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered, told, given_up = asyncio.Event(), asyncio.Event(), list[tuple[str, bool]]()
+
+    async def endless(_ctx: JobContext) -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.set()
+
+    async def on_dead(dead: DeadJob, error: JobError) -> None:
+        given_up.append((error.code, dead.conn.is_in_transaction()))
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with working([task(endless, on_dead=on_dead)], {"acme": tenant_dsn}, bus_dsn, stale_after_s=0.6):
+        await asyncio.wait_for(entered.wait(), 10)
+
+        await jobs.cancel(conn, job_id)
+
+        await asyncio.wait_for(told.wait(), 5)
+        row = await status_is(conn, job_id, "failed")
+
+    assert row.last_error is not None
+    assert row.last_error["code"] == "cancelled"
+    assert given_up == [("cancelled", True)]
+    assert [each.error["code"] for each in await jobs.list_attempts(conn, job_id)] == ["cancelled"]
+
+
+async def test_a_job_that_was_cancelled_and_is_given_back_at_a_stop_is_not_run_again(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered, given_up = asyncio.Event(), list[str]()
+
+    async def endless(_ctx: JobContext) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def on_dead(_dead: DeadJob, error: JobError) -> None:
+        given_up.append(error.code)
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    # The heartbeat comes too late to tell the worker.
+    async with working([task(endless, on_dead=on_dead)], {"acme": tenant_dsn}, bus_dsn, grace_s=0.0):
+        await asyncio.wait_for(entered.wait(), 10)
+        await jobs.cancel(conn, job_id)
+
+    assert (await jobs.get_job(conn, job_id)).status == "failed"
+    assert given_up == ["cancelled"]
+
+
+async def test_what_is_enqueued_while_its_twin_runs_runs_exactly_once_more_and_sees_the_news(
+    conn: Connection, bell: Doorbell, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered, go_on, seen = asyncio.Semaphore(0), asyncio.Event(), list[int]()
+
+    async def read(ctx: JobContext) -> None:
+        seen.append(ctx.job.payload["revision"])
+        entered.release()
+        await go_on.wait()
+
+    await jobs.enqueue(conn, "task", {"revision": 1}, queued_key="document")
+    async with working([task(read, concurrency=1)], {"acme": tenant_dsn}, bus_dsn):
+        await asyncio.wait_for(entered.acquire(), 10)
+
+        second = await jobs.enqueue(conn, "task", {"revision": 2}, queued_key="document")
+        third = await jobs.enqueue(conn, "task", {"revision": 3}, queued_key="document")
+        bell.ring("acme")
+        go_on.set()
+        await status_is(conn, second, "succeeded")
+
+    assert second == third
+    assert seen == [1, 2]
+
+
+async def test_the_urgent_job_is_run_before_those_that_waited_longer(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    order: list[int] = []
+
+    async def note(ctx: JobContext) -> None:
+        order.append(ctx.job.payload["n"])
+
+    *_, last = [
+        await jobs.enqueue(conn, "task", {"n": n}, priority=priority) for n, priority in enumerate((0, 0, 10, -5))
+    ]
+    async with working([task(note, concurrency=1)], {"acme": tenant_dsn}, bus_dsn):
+        await status_is(conn, last, "succeeded")
+
+    assert order == [2, 0, 1, 3]
+
+
+async def test_a_loop_that_is_blocked_for_half_the_stale_time_loses_no_job(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    attempts: list[int] = []
+    stale_after_s = 1.5
+
+    async def blocking(ctx: JobContext) -> None:
+        attempts.append(ctx.job.attempts)
+        # Begun just before a heartbeat is due, the worst moment.
+        await asyncio.sleep(stale_after_s / 3 - 0.05)
+        time.sleep(stale_after_s * 0.5)  # noqa: ASYNC251 - that is the fault that is tested
+        await asyncio.sleep(stale_after_s / 2)
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with working([task(blocking)], {"acme": tenant_dsn}, bus_dsn, stale_after_s=stale_after_s):
+        row = await status_is(conn, job_id, "succeeded")
+
+    assert attempts == [1]
+    assert row.lease == 1
+
+
+async def test_a_loop_that_is_blocked_beyond_the_stale_time_is_fenced_and_told(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    stolen: list[jobs.ClaimedJob] = []
+    fenced, told = asyncio.Event(), asyncio.Event()
+
+    async def steal() -> None:
+        """What another worker does as soon as the lock is stale."""
+        thief = await connect(tenant_dsn, application_name="tests")
+
+        async def stale() -> bool:
+            return await jobs.reclaim(thief, ["task"], 1.0) == 1
+
+        await eventually(stale)
+        stolen.extend(await jobs.claim(thief, "other", {"task": 1}))
+        await thief.close()
+
+    async def blocking(ctx: JobContext) -> None:
+        thread = threading.Thread(target=lambda: asyncio.run(steal()))
+        thread.start()
+        thread.join()
+        async with ctx.pool.acquire() as own:
+            assert not await ctx.complete(own)
+        fenced.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.set()
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with working([task(blocking)], {"acme": tenant_dsn}, bus_dsn, stale_after_s=1.0, grace_s=0.1):
+        await asyncio.wait_for(fenced.wait(), 10)
+        await asyncio.wait_for(told.wait(), 5)
+        completed = await jobs.complete(conn, stolen)
+
+    assert completed == {job_id}
+    row = await jobs.get_job(conn, job_id)
+    assert (row.status, row.attempts, row.lease) == ("succeeded", 2, 2)
