@@ -3,6 +3,7 @@
 A statement names the columns it selects, and those names are the fields of the row it returns.
 """
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import AsyncIterator
@@ -78,8 +79,7 @@ def create_pool(
 ) -> Pool:
     """Make a pool that the caller opens and closes itself; see `open_pool`.
 
-    Postgres ends a session that sits in a transaction for `idle_in_transaction_s` without a statement: a process that
-    froze there would keep its row locks, and the rows that it alone can still see, for as long as it is frozen.
+    For `idle_in_transaction_s` see `session_settings`.
     """
     return asyncpg.create_pool(
         dsn,
@@ -89,11 +89,50 @@ def create_pool(
         command_timeout=command_timeout_s,
         timeout=10.0,
         init=set_codecs,
-        server_settings={
-            "application_name": application_name,
-            "idle_in_transaction_session_timeout": f"{idle_in_transaction_s * 1000:.0f}",
-        },
+        server_settings=session_settings(application_name, idle_in_transaction_s),
     )
+
+
+def session_settings(application_name: str, idle_in_transaction_s: float = 60.0) -> dict[str, str]:
+    """How Postgres is to treat a pooled session.
+
+    It ends one that sits in a transaction for `idle_in_transaction_s` without a statement: a process that froze there
+    would keep its row locks, and the rows that it alone can still see, for as long as it is frozen.
+    """
+    return {
+        "application_name": application_name,
+        "idle_in_transaction_session_timeout": f"{idle_in_transaction_s * 1000:.0f}",
+    }
+
+
+@asynccontextmanager
+async def borrow(pool: Pool, timeout_s: float) -> AsyncIterator[Connection]:
+    """A connection of the pool for work that takes at most `timeout_s`, the wait for the connection included.
+
+    After a TimeoutError see `hang_up`.
+    """
+    conn: PoolConnectionProxy[asyncpg.Record] | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            conn = await pool.acquire(timeout=timeout_s)
+            yield conn
+    except TimeoutError:
+        if conn is not None:
+            await hang_up(pool, conn)
+        raise
+    finally:
+        if conn is not None:
+            await pool.release(conn)
+
+
+async def hang_up(pool: Pool, conn: Connection) -> None:
+    """Tear down a pooled connection whose answer did not come, and have the others of its pool replaced when needed.
+
+    A return to the pool would wait for the answer again. And where one connection went deaf (a firewall forgot it),
+    the others did too: tried one after the other, each would cost its own timeout.
+    """
+    conn.terminate()
+    await pool.expire_connections()
 
 
 async def connect(dsn: str, *, application_name: str, timeout_s: float = 10.0) -> Connection:

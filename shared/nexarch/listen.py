@@ -18,8 +18,8 @@ from nexarch.db import DATABASE_ERRORS, Connection, connect
 
 Wake = Callable[[str | None], None]
 
-_PING_INTERVAL_S = 5.0
-_ANSWER_TIMEOUT_S = 4.0  # a dead connection is known after at most 9 s, and replaced within 15 s
+_PING_INTERVAL_S = 4.0
+_ANSWER_TIMEOUT_S = 3.0  # a dead connection is known after at most 7 s; a turn on a dead one too adds 5 s
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 5.0
 

@@ -16,7 +16,7 @@ import asyncpg
 import structlog
 
 from nexarch.core_client import DatabaseAddress
-from nexarch.db import Connection, Pool, set_codecs
+from nexarch.db import Connection, Pool, session_settings, set_codecs
 from nexarch.errors import Unavailable
 
 log = structlog.get_logger(__name__)
@@ -139,7 +139,7 @@ class TenantPools:
             command_timeout=30.0,
             timeout=10.0,
             init=set_codecs,
-            server_settings={"application_name": self._application_name},
+            server_settings=session_settings(self._application_name),
         )
 
     def _evict(self) -> None:

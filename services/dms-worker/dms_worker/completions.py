@@ -8,6 +8,7 @@ import structlog
 
 from dms_worker.held import HeldJob
 from nexarch import jobs
+from nexarch.db import hang_up
 from nexarch.listen import backoff_s
 
 _MOST_AT_ONCE = 1000
@@ -54,10 +55,15 @@ class Completions:
         failures = 0
         while batch := self._finished[tenant][:_MOST_AT_ONCE]:
             try:
-                async with batch[-1].visit.pool.acquire(timeout=_TIMEOUT_S) as conn:
+                pool = batch[-1].visit.pool
+                async with pool.acquire(timeout=_TIMEOUT_S) as conn:
                     while batch:
-                        async with asyncio.timeout(_TIMEOUT_S):
-                            still_held = await jobs.complete(conn, [held.job for held in batch])
+                        try:
+                            async with asyncio.timeout(_TIMEOUT_S):
+                                still_held = await jobs.complete(conn, [held.job for held in batch])
+                        except TimeoutError:
+                            await hang_up(pool, conn)
+                            raise
                         del self._finished[tenant][: len(batch)]
                         await self._settle(batch, still_held)
                         failures = 0

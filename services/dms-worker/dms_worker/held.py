@@ -15,7 +15,7 @@ import structlog
 
 from dms_worker.job_types import JobContext, JobType
 from nexarch import jobs
-from nexarch.db import DATABASE_ERRORS, Pool
+from nexarch.db import DATABASE_ERRORS, Pool, borrow
 
 CancelReason = Literal["deadline", "lost", "stop", "person"]
 
@@ -131,7 +131,7 @@ class Heartbeat:
         sent_at = time.monotonic()
         try:
             # Bounded by the interval, so that one dead database never delays the beats of the others.
-            async with asyncio.timeout(self._interval_s), group[-1].visit.pool.acquire() as conn:
+            async with borrow(group[-1].visit.pool, self._interval_s) as conn:
                 still_held = await jobs.heartbeat(
                     conn, [held.job for held in group], [held.ctx.latest_progress for held in group]
                 )

@@ -14,7 +14,7 @@ from dms_worker.held import HeldJob
 from dms_worker.job_types import DeadJob, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, tracing
-from nexarch.db import DATABASE_ERRORS
+from nexarch.db import DATABASE_ERRORS, borrow
 from nexarch.errors import NexarchError
 from nexarch.listen import backoff_s
 
@@ -104,8 +104,7 @@ class Runner:
         fate: jobs.Fate | None = None
         while True:
             try:
-                async with asyncio.timeout(_TIMEOUT_S):
-                    fate = await self._write(held, ending)
+                fate = await self._write(held, ending)
                 break
             except DATABASE_ERRORS as problem:
                 failures += 1
@@ -125,7 +124,7 @@ class Runner:
 
     async def _write(self, held: HeldJob, ending: "_Failure | Snooze") -> jobs.Fate | None:
         job = held.job
-        async with held.ctx.pool.acquire() as conn, conn.transaction():
+        async with borrow(held.ctx.pool, _TIMEOUT_S) as conn, conn.transaction():
             if isinstance(ending, Snooze):
                 fate, error = await jobs.snooze(conn, job, ending.seconds), jobs.CANCELLED
             else:

@@ -32,7 +32,7 @@ from dms_worker.running import Runner
 from dms_worker.slots import Slots
 from dms_worker.sweep import Directory, Sweep
 from nexarch import channels, jobs
-from nexarch.db import DATABASE_ERRORS, Connection, Pool
+from nexarch.db import DATABASE_ERRORS, Connection, Pool, borrow, hang_up
 from nexarch.errors import Forbidden, NexarchError, NotFound
 from nexarch.listen import Listener, Wake, backoff_s
 
@@ -183,16 +183,23 @@ class Worker:
         visit = Visit(turn.tenant, pool, stack)
         try:
             async with pool.acquire(timeout=self._options.turn_timeout_s) as conn:
-                wanted = turn.job_types
-                while wanted and not self._stop.is_set():
-                    wanted = await self._claim(turn, visit, conn, wanted)
-                    if wanted and self._due.others_wait:
-                        self._due.again(turn, wanted)
-                        return
-                async with asyncio.timeout(self._options.turn_timeout_s):
-                    await self._look_ahead(turn.tenant, conn)
+                try:
+                    await self._visit(turn, visit, conn)
+                except TimeoutError:
+                    await hang_up(pool, conn)
+                    raise
         finally:
             await visit.leave()
+
+    async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
+        wanted = turn.job_types
+        while wanted and not self._stop.is_set():
+            wanted = await self._claim(turn, visit, conn, wanted)
+            if wanted and self._due.others_wait:
+                self._due.again(turn, wanted)
+                return
+        async with asyncio.timeout(self._options.turn_timeout_s):
+            await self._look_ahead(turn.tenant, conn)
 
     async def _claim(self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str]) -> set[str]:
         """Claim once and start the jobs; return the types of which there may be more and a slot is free."""
@@ -292,7 +299,7 @@ class Worker:
 
     async def _release(self, tenant: str, group: Sequence[HeldJob]) -> None:
         try:
-            async with asyncio.timeout(self._options.turn_timeout_s), group[-1].visit.pool.acquire() as conn:
+            async with borrow(group[-1].visit.pool, self._options.turn_timeout_s) as conn:
                 released = await release_all(conn, group)
         except DATABASE_ERRORS as error:
             # The locks go stale instead, and the attempts count.
