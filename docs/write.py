@@ -31,6 +31,16 @@ One answer is no problem document: what is not HTTP, or has a header over 8 KiB,
 
 This page is written from the error classes by `make docs`.
 """
+_EXTRACTION = "dms_worker.extract"
+_REASONS = """
+## Why a file has no text
+
+These codes are no answers to a request. They stand in `processing_error` of a document and in `last_error` of its job.
+Two have the same name as an answer, because they say the same of the file: `too-large` and `unsupported-type`.
+
+| code | what it means |
+|---|---|
+"""
 # What the frame makes of aiohttp's own errors and of those that nobody expected.
 _FRAME = {
     "method-not-allowed": (405, "The path exists, the method does not; `Allow` lists those that do."),
@@ -62,10 +72,16 @@ def openapi(service: str) -> str:
 
 
 def problems() -> str:
-    """A table of problem types for the frame and for each service."""
+    """A table of problem types for the frame and for each service, then the reasons that are no answers."""
     text = _INTRODUCTION
+    known: set[str] = set()
     for package in ("nexarch", *SERVICES):
-        rows = {error.code: (int(error.status), _meaning(error)) for error in _errors(package)}
+        answers = [error for error in _errors(package) if not error.__module__.startswith(_EXTRACTION)]
+        for error in answers:
+            if error.code in known:
+                sys.exit(f"{error.__name__}: another error has the code {error.code} already")
+            known.add(error.code)
+        rows = {error.code: (int(error.status), _meaning(error)) for error in answers}
         if package == "nexarch":
             rows |= _FRAME
         if rows:
@@ -75,7 +91,10 @@ def problems() -> str:
                 f"| `/problems/{code}` | {status} {HTTPStatus(status).phrase} | {meaning} |\n"
                 for code, (status, meaning) in sorted(rows.items())
             )
-    return text
+    reasons = {
+        error.code: _meaning(error) for error in _errors("dms_worker") if error.__module__.startswith(_EXTRACTION)
+    }
+    return text + _REASONS + "".join(f"| `{code}` | {meaning} |\n" for code, meaning in sorted(reasons.items()))
 
 
 def _errors(package: str) -> Iterator[type[NexarchError]]:

@@ -42,9 +42,9 @@ class JobContext:
     async def complete(self, conn: Connection) -> bool:
         """End the job as succeeded in the transaction that writes its result, so that neither is without the other.
 
-        False if another worker has the job now: roll back then. Call it last, for it locks the job's row until the
-        commit, and a heartbeat that waits for that lock is none. A handler that does not call this has its job
-        completed afterwards.
+        False if another worker has the job now: roll back then. Call it last: it locks the job's row until the commit,
+        so that meanwhile no heartbeat renews it and nobody can cancel it. A handler that does not call this has its
+        job completed afterwards.
         """
         self.completed = bool(await jobs.complete(conn, [self.job]))
         return self.completed

@@ -36,6 +36,7 @@ class ObjectTooLarge(TooLarge):
     """The plaintext needs more segments than the format allows."""
 
     code = "object-too-large"
+    title = "The file is too large to be sealed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ class UnsafeKey(Invalid):
     """A tenant or key has a form that could mean another place; the server makes keys, so this is a defect."""
 
     code = "unsafe-key"
+    title = "This is no key of an object"
 
 
 class Storage(Protocol):

@@ -31,6 +31,7 @@ class FileTooLarge(TooLarge):
     """The file is larger than this service takes; `limit_bytes` is what it takes."""
 
     code = "file-too-large"
+    title = "The file is too large"
 
 
 def _essence(mime_type: str) -> str:

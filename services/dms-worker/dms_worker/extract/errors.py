@@ -43,7 +43,7 @@ class UnsupportedKind(Unreadable):
 
 
 class TimeLimitExceeded(Unreadable):
-    """Wall or processor time used up."""
+    """Reading the file took longer than it may, by the clock or in processor time."""
 
     code = "time-limit"
     title = "Reading the file took too long"
@@ -59,7 +59,7 @@ class MemoryLimitExceeded(Unreadable):
 
 
 class UnpacksTooLarge(Unreadable):
-    """What is packed inside the file exceeds `Limits.unpacked_bytes`."""
+    """What is packed inside the file is more than `Limits.unpacked_bytes`, 256 MiB by default."""
 
     code = "too-large"
     title = "The file unpacks to too much"

@@ -105,8 +105,8 @@ class TextExtraction:
     async def _store(self, ctx: JobContext, revision_id: UUID, text: ExtractedText) -> None:
         """Result and end of the job in one transaction, so that who lost the job writes nothing: _LostMeanwhile.
 
-        The text comes first: it takes seconds, and completing locks the job's row, on which the heartbeat would wait
-        until the job counts as lost.
+        The text comes first: it takes seconds, and completing locks the job's row until the commit. Meanwhile nobody
+        could cancel the job, and no heartbeat could renew its lock.
         """
         async with ctx.pool.acquire() as conn, conn.transaction():
             await revisions.store_text(conn, revision_id, "\n\n".join(text.pages))
