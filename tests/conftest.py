@@ -21,11 +21,18 @@ from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
 from support.services import CoreApi, cheap_passwords, run_core_api
 
 
+@pytest.fixture
+def server_folder() -> Iterator[Path]:
+    """A folder for a Postgres server of the test's own."""
+    # Not in pytest's own folder: under root, every start of pytest closes that one to Postgres's system user.
+    with tempfile.TemporaryDirectory(prefix="nexarch-tests-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running server, one for each process that runs tests."""
-    # Not in pytest's own folder: under root, every start of pytest closes that one to Postgres's system user.
-    with tempfile.TemporaryDirectory(prefix="nexarch-tests-", ignore_cleanup_errors=True) as home:
+    with tempfile.TemporaryDirectory(prefix="nexarch-tests-", ignore_cleanup_errors=True) as home:  # as above
         server = database.start_server(Path(home))
         yield server
         server.stop("immediate")

@@ -25,7 +25,7 @@ def page(document: dict[str, Any]) -> web.Response:
     info = document["info"]
     operations = [
         _operation(path, method, operation)
-        for path, item in sorted(document["paths"].items())
+        for path, item in sorted(document["paths"].items(), key=_own_routes_first)
         for method, operation in item.items()
     ]
     schemas = [
@@ -40,6 +40,12 @@ def page(document: dict[str, Any]) -> web.Response:
 {"".join(operations)}<h2>Models</h2>{"".join(schemas)}</body></html>"""
     headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
     return web.Response(text=html, content_type="text/html", headers=headers)
+
+
+def _own_routes_first(entry: tuple[str, Any]) -> tuple[bool, str]:
+    """What the service is for, then what every service has: health, metrics, this page."""
+    path, _ = entry
+    return (not path.startswith("/v1/"), path)
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -52,15 +53,20 @@ async def running_up(nexarch: Command, folder: Path, port_base: int) -> AsyncIte
 
 
 def free_ports_in_a_row(count: int = 5) -> int:
-    """The first of some TCP ports that nobody listens on at this moment."""
+    """The first of some TCP ports that nobody listens on at this moment.
+
+    Below the range from which the system takes ports for connections: seconds pass until these are bound.
+    """
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            base: int = probe.getsockname()[1]
-        if base + count < 65000 and all(_is_free(base + offset) for offset in range(count)):
+        base = random.randrange(10_000, 32_000, count)
+        if all(_is_free(base + offset) for offset in range(count)):
             return base
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from nexarch.cli.failures import Failure, NotAuthorised, NotFound, Unavailable
-from nexarch.cli.target import Target
+from nexarch.cli.target import START_OR_LOG_IN, Target
 
 # No total: a transfer takes as long as it takes. A silent server is found by sock_read.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=60.0)
@@ -74,7 +74,7 @@ class UserLogin:
 def _no_login(had_one: bool) -> NotAuthorised:
     if had_one:
         return NotAuthorised("The login has expired.", hint="Run `nexarch login` again, then the same command.")
-    return NotAuthorised("Nobody is logged in.", hint="Run `nexarch login`, or give --endpoints.")
+    return NotAuthorised("Nobody is logged in.", hint=f"{START_OR_LOG_IN}, or give --endpoints.")
 
 
 async def log_in(

@@ -16,6 +16,7 @@ from nexarch.cli.failures import Failure, NotAuthorised, Unavailable
 from nexarch.private_files import write_private
 
 LOCAL_ENDPOINTS = Path(".nexarch/endpoints.json")
+START_OR_LOG_IN = "Start a platform in this folder with `make run` (`nexarch up`), run `nexarch login`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Target:
         if address is None:
             raise NotAuthorised(
                 f"The address of {_SERVICES[name]} is not known.",
-                hint=f"Run `nexarch login`, set NEXARCH_{name.upper()}_URL or give --endpoints.",
+                hint=f"{START_OR_LOG_IN}, set NEXARCH_{name.upper()}_URL or give --endpoints.",
             )
         return address.rstrip("/")
 

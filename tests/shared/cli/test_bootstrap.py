@@ -11,11 +11,13 @@ from support.database import start_server
 pytestmark = pytest.mark.database
 
 
-async def test_a_new_server_becomes_a_platform_and_a_second_run_changes_no_secret(tmp_path: Path) -> None:
+async def test_a_new_server_becomes_a_platform_and_a_second_run_changes_no_secret(
+    tmp_path: Path, server_folder: Path
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     secrets = home / "secrets"
-    server: PostgresServer = start_server(tmp_path / "postgres")
+    server: PostgresServer = start_server(server_folder / "postgres")
     try:
         nexarch = Command(home, {"NEXARCH_SUPERUSER_DSN": server.dsn()})
 

@@ -26,34 +26,28 @@ def nexarch(tmp_path: Path) -> Command:
     return Command(home)
 
 
-async def test_the_demonstration_ends_with_0_and_shows_every_document(nexarch: Command, tmp_path: Path) -> None:
-    base = free_ports_in_a_row()
-    own = tmp_path / "brief.txt"
+async def test_the_demonstration_ends_with_0_and_on_the_same_data_with_1_for_a_word_that_is_not_found(
+    nexarch: Command, server_folder: Path
+) -> None:
+    own = server_folder / "brief.txt"
     own.write_text("Der Schiffskompass zeigt nach Norden.")
-    arguments = ("--home", tmp_path / "platform", "--port-base", str(base), "--once")
+    home = server_folder / "platform"
+    arguments = ("--home", home, "--port-base", str(free_ports_in_a_row()), "--once", "--file", own, "--search")
 
-    result = await nexarch("up", *arguments, "--file", own, "--search", "Schiffskompass")
+    found = await nexarch("up", *arguments, "Schiffskompass")
+    not_found = await nexarch("up", *arguments, "Einhorn")
 
-    assert result.code == 0, result.out + result.err
-    assert "brief.txt  found by Schiffskompass" in result.out
-    assert "beschädigt.pdf could not be read: damaged-file" in result.out
-    assert "everything came back as it went in" in result.out
-    assert not (tmp_path / "platform/endpoints.json").exists()
-
-
-async def test_a_word_that_is_not_found_ends_the_demonstration_with_1(nexarch: Command, tmp_path: Path) -> None:
-    own = tmp_path / "brief.txt"
-    own.write_text("Der Schiffskompass zeigt nach Norden.")
-    arguments = ("--home", tmp_path / "platform", "--port-base", str(free_ports_in_a_row()), "--once")
-
-    result = await nexarch("up", *arguments, "--file", own, "--search", "Einhorn")
-
-    assert result.code == 1
-    assert "no document of yours is found by Einhorn" in result.out
+    assert found.code == 0, found.out + found.err
+    assert "brief.txt  found by Schiffskompass" in found.out
+    assert "beschädigt.pdf could not be read: damaged-file" in found.out
+    assert "everything came back as it went in" in found.out
+    assert not_found.code == 1, not_found.out + not_found.err
+    assert "no document of yours is found by Einhorn" in not_found.out
+    assert not (home / "endpoints.json").exists()
 
 
-async def test_a_killed_postgres_is_started_again(nexarch: Command, tmp_path: Path) -> None:
-    async with running_up(nexarch, tmp_path / "platform", free_ports_in_a_row()) as up:
+async def test_a_killed_postgres_is_started_again(nexarch: Command, server_folder: Path) -> None:
+    async with running_up(nexarch, server_folder / "platform", free_ports_in_a_row()) as up:
         killed = up.postgres_pid
 
         os.kill(killed, signal.SIGKILL)
@@ -61,11 +55,13 @@ async def test_a_killed_postgres_is_started_again(nexarch: Command, tmp_path: Pa
         async def is_back() -> bool:
             return up.postgres_pid != killed and await up.is_ready()
 
-        await eventually(is_back, within_s=30, every_s=0.1)
+        await eventually(is_back, within_s=60, every_s=0.1)
 
 
-async def test_a_second_start_on_the_same_folder_is_refused_and_harms_nothing(nexarch: Command, tmp_path: Path) -> None:
-    folder = tmp_path / "platform"
+async def test_a_second_start_on_the_same_folder_is_refused_and_harms_nothing(
+    nexarch: Command, server_folder: Path
+) -> None:
+    folder = server_folder / "platform"
     async with running_up(nexarch, folder, free_ports_in_a_row()) as up:
         second = await nexarch("up", "--home", folder, "--port-base", str(free_ports_in_a_row()), "--no-demo")
 
@@ -74,8 +70,8 @@ async def test_a_second_start_on_the_same_folder_is_refused_and_harms_nothing(ne
         assert await up.is_ready()
 
 
-async def test_after_a_kill_the_next_start_goes_on_with_other_ports(nexarch: Command, tmp_path: Path) -> None:
-    folder = tmp_path / "platform"
+async def test_after_a_kill_the_next_start_goes_on_with_other_ports(nexarch: Command, server_folder: Path) -> None:
+    folder = server_folder / "platform"
     async with running_up(nexarch, folder, free_ports_in_a_row()) as up:
         left_behind = up.postgres_pid
         up.process.kill()
@@ -89,9 +85,9 @@ async def test_after_a_kill_the_next_start_goes_on_with_other_ports(nexarch: Com
         assert not _runs(left_behind)
 
 
-async def test_ctrl_c_while_postgres_starts_leaves_no_server_behind(nexarch: Command, tmp_path: Path) -> None:
+async def test_ctrl_c_while_postgres_starts_leaves_no_server_behind(nexarch: Command, server_folder: Path) -> None:
     base = free_ports_in_a_row()
-    process = await nexarch.start("up", "--home", tmp_path / "platform", "--port-base", str(base), "--no-demo")
+    process = await nexarch.start("up", "--home", server_folder / "platform", "--port-base", str(base), "--no-demo")
     assert process.stdout is not None
     async with asyncio.timeout(30):
         await process.stdout.readline()  # "PostgreSQL 18 on port ..."
@@ -100,20 +96,20 @@ async def test_ctrl_c_while_postgres_starts_leaves_no_server_behind(nexarch: Com
     await process.communicate()
 
     assert process.returncode == 130
-    assert not (tmp_path / "platform/postgres/data/postmaster.pid").exists()
+    assert not (server_folder / "platform/postgres/data/postmaster.pid").exists()
 
 
-async def test_a_taken_port_is_named_before_anything_starts(nexarch: Command, tmp_path: Path) -> None:
+async def test_a_taken_port_is_named_before_anything_starts(nexarch: Command, server_folder: Path) -> None:
     base = free_ports_in_a_row()
     with socket.socket() as other:
         other.bind(("127.0.0.1", base + 4))
         other.listen()
 
-        result = await nexarch("up", "--home", tmp_path / "platform", "--port-base", str(base))
+        result = await nexarch("up", "--home", server_folder / "platform", "--port-base", str(base))
 
     assert result.code == 1
     assert f"Port {base + 4}, meant for PostgreSQL, is taken" in result.err
-    assert not (tmp_path / "platform/postgres").exists()
+    assert not (server_folder / "platform/postgres").exists()
 
 
 async def test_a_folder_that_cannot_be_made_is_named(nexarch: Command) -> None:
@@ -123,8 +119,8 @@ async def test_a_folder_that_cannot_be_made_is_named(nexarch: Command) -> None:
     assert "/proc/nexarch cannot be made" in result.err
 
 
-async def test_a_file_without_the_demonstration_is_a_mistake(nexarch: Command, tmp_path: Path) -> None:
-    file = tmp_path / "a.txt"
+async def test_a_file_without_the_demonstration_is_a_mistake(nexarch: Command, server_folder: Path) -> None:
+    file = server_folder / "a.txt"
     file.touch()
 
     result = await nexarch("up", "--no-demo", "--file", file)
