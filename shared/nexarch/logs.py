@@ -9,6 +9,8 @@ import sys
 from typing import Literal
 
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web import RequestPayloadError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 _SECRET_NAMES = re.compile(r"password|secret|token|authorization|cookie|dsn|(^|_)(kek|dek|key)$", re.IGNORECASE)
@@ -46,6 +48,7 @@ def configure(service: str, level: str = "info", form: Literal["auto", "json", "
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    logging.getLogger("aiohttp.server").addFilter(without_request_bytes)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -56,6 +59,21 @@ def configure(service: str, level: str = "info", form: Literal["auto", "json", "
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def without_request_bytes(record: logging.LogRecord) -> bool:
+    """Say of a request that cannot be read no more than that: aiohttp quotes it, with the tokens and bodies in it.
+
+    Whoever goes away in the middle of a request has a line with status 499 already.
+    """
+    error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+    if isinstance(error, ConnectionError):
+        return False
+    if isinstance(error, HttpProcessingError | RequestPayloadError):
+        record.levelno, record.levelname = logging.INFO, "INFO"
+        record.msg, record.args = "unreadable request (%s)", (type(error).__name__,)
+        record.exc_info = record.exc_text = None
+    return True
 
 
 class _Named:

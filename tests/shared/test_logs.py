@@ -1,3 +1,4 @@
+import asyncio
 import io
 import json
 import logging
@@ -6,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from aiohttp import web
+from pytest_aiohttp import AiohttpServer
 
 from nexarch import logs
 
@@ -62,3 +65,53 @@ def test_a_person_reads_a_request_as_one_short_sentence(capsys: pytest.CaptureFi
     line = capsys.readouterr().err
     assert "GET /v1/documents 200 in 3.2 ms" in line
     assert "request_id=r1" in line
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /livez HTTP/1.1\r\nAuthorization: Bearer hunter2\x00\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"hunter2" * 2000 + b"\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nthe password is hunter2",
+        b"GET /livez?password=hunter2 hunter2 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+async def test_a_request_that_cannot_be_read_is_not_quoted(
+    output: io.StringIO, aiohttp_server: AiohttpServer, request_: bytes
+) -> None:
+    server = await aiohttp_server(web.Application())
+
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    writer.write(request_)
+    await reader.read()
+    writer.close()
+
+    assert "unreadable request" in output.getvalue()
+    assert "hunter2" not in output.getvalue()
+    assert "Traceback" not in output.getvalue()
+
+
+async def test_who_goes_away_in_the_middle_of_a_request_is_no_error(
+    output: io.StringIO, aiohttp_server: AiohttpServer
+) -> None:
+    ended = asyncio.Event()
+
+    async def read(request: web.Request) -> web.Response:
+        try:
+            return web.Response(body=await request.read())
+        finally:
+            ended.set()
+
+    app = web.Application()
+    app.router.add_post("/", read)
+    server = await aiohttp_server(app)
+
+    _, writer = await asyncio.open_connection(server.host, server.port)
+    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+    await writer.drain()
+    writer.close()
+    async with asyncio.timeout(5):
+        await ended.wait()
+    await server.close()
+
+    assert "error" not in output.getvalue().lower()
