@@ -35,8 +35,22 @@ class DatabaseAway(Unavailable):
     title = "The database does not answer"
 
 
+class DatabaseBusy(Unavailable):
+    """Others held what this call needs for too long, or the two waited for each other; nothing was changed."""
+
+    code = "database-busy"
+    title = "Others are changing the same things"
+
+
+class BodyUnreadable(Invalid):
+    """The body is not chunked or not compressed in the way its headers say."""
+
+    code = "body-unreadable"
+    title = "The body cannot be read"
+
+
 class TextNotStorable(Invalid):
-    """A text holds a character that Postgres cannot store: NUL."""
+    """A text holds what Postgres cannot store: NUL, or half of a surrogate pair."""
 
     code = "text-not-storable"
     title = "A text holds a character that cannot be stored"
@@ -76,16 +90,31 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
         return _respond(request, error.status, _slug(error.status), error.reason, None, {}, error)
-    except (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError):
-        return problem_response(request, TextNotStorable("A text in the request holds U+0000."))
     except AWAY as error:
         log.warning("database away", reason=f"{type(error).__name__}: {error}")
         return problem_response(request, DatabaseAway("The database does not answer.", retry_after_s=2))
     except ConnectionResetError:
         raise  # the client went away: there is nobody to answer
-    except Exception:
+    except Exception as error:
+        if (problem := _translated(error)) is not None:
+            return problem_response(request, problem)
         log.exception("unexpected error", method=request.method, path=request.path)
         return _respond(request, 500, "internal-error", "Something unexpected went wrong", _LOOK, {}, None)
+
+
+def _translated(error: Exception) -> NexarchError | None:
+    """What the driver or aiohttp raises for something that any call can be sent, or two calls at once can meet."""
+    match error:
+        case asyncpg.CharacterNotInRepertoireError() | asyncpg.UntranslatableCharacterError():
+            return TextNotStorable("A text in the request holds U+0000.")
+        case asyncpg.DataError(__cause__=UnicodeEncodeError()):
+            return TextNotStorable("A text in the request holds half of a surrogate pair.")
+        case asyncpg.DeadlockDetectedError() | asyncpg.LockNotAvailableError():
+            log.warning("database busy", error=f"{type(error).__name__}: {error}")
+            return DatabaseBusy("Others are changing the same things.", retry_after_s=1)
+        case web.RequestPayloadError():
+            return BodyUnreadable("The body is not encoded in the way its headers say.")
+    return None
 
 
 _LOOK = "The log of this service has the reason under this request id."

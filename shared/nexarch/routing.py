@@ -20,6 +20,8 @@ from nexarch.auth import PRINCIPAL, Access, Authenticator, require
 from nexarch.errors import NexarchError, NotFound, UnsupportedType
 from nexarch.problems import from_validation
 
+_CONTINUE = "100-continue"
+
 RouteHandler = Callable[..., Awaitable[web.StreamResponse]]
 
 
@@ -52,15 +54,17 @@ class Route:
 def add_routes(app: web.Application, routes: Sequence[Route], authenticate: Authenticator) -> None:
     """Put a route table into an application; GET answers HEAD too."""
     for route in routes:
-        handler = _guarded(route, authenticate)
+        handler, expect = _guarded(route, authenticate), _early_answer(route)
         if route.method == "GET":
-            app.router.add_get(route.path, handler)
+            app.router.add_get(route.path, handler, expect_handler=expect)
         else:
-            app.router.add_route(route.method, route.path, handler, expect_handler=_refuse_early(route))
+            app.router.add_route(route.method, route.path, handler, expect_handler=expect)
 
 
 def _guarded(route: Route, authenticate: Authenticator) -> RouteHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
+            raise web.HTTPExpectationFailed
         # Health and sign-in must not hang on credentials that nobody asked for, nor on the database behind them.
         principal = None if route.access == Access.PUBLIC else await authenticate(request)
         require(principal, route.access)
@@ -106,12 +110,13 @@ async def _read_body(request: web.Request, model: TypeAdapter[Any], limit: int) 
         raise from_validation(error) from error
 
 
-def _refuse_early(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
-    """`Expect: 100-continue`: say "go on" only after the handler asked for the body, see `go_on`."""
+def _early_answer(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    """`Expect: 100-continue`: say "go on" only after the handler asked for the body, see `go_on`.
+
+    aiohttp calls this outside of the middlewares, so what is wrong is said later, in the handler.
+    """
 
     async def expect(request: web.Request) -> None:
-        if request.headers.get("Expect", "").lower() != "100-continue":
-            raise web.HTTPExpectationFailed
         if route.takes is None:
             await go_on(request)
 
@@ -120,7 +125,7 @@ def _refuse_early(route: Route) -> Callable[[web.Request], Awaitable[web.StreamR
 
 async def go_on(request: web.Request) -> None:
     """Ask a client that waits with `Expect: 100-continue` for its body (RFC 9110, 10.1.1)."""
-    if request.headers.get("Expect", "").lower() == "100-continue":
+    if request.headers.get("Expect", "").lower() == _CONTINUE:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the answer itself has not begun
 

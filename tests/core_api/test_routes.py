@@ -7,6 +7,7 @@ import pytest
 
 from core_api.routes import ROUTES
 from nexarch.auth import Access
+from nexarch.pages import encode_cursor
 from nexarch.routing import Route
 from support.services import CoreApi
 
@@ -57,3 +58,10 @@ async def test_a_body_with_a_field_that_nobody_knows_is_refused(core_api: CoreAp
     status, problem = await core_api.call("POST", "/v1/tenants", json={"slug": "acme", "name": "A", "plan": "gold"})
 
     assert (status, problem["errors"][0]["pointer"]) == (422, "/plan")
+
+
+async def test_a_cursor_with_half_of_a_character_is_refused(core_api: CoreApi) -> None:
+    for path, cursor in [("tenants", encode_cursor("\ud800")), ("usage", encode_cursor("\ud800", "x"))]:
+        status, problem = await core_api.call("GET", f"/v1/{path}?cursor={cursor}")
+
+        assert (status, problem["type"]) == (422, "/problems/text-not-storable")

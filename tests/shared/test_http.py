@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest
 from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestClient
@@ -285,3 +286,38 @@ async def test_the_docs_page_needs_no_script_and_no_other_host(client: Client) -
     assert "<script" not in page
     assert "http://" not in page
     assert "https://" not in page
+
+
+async def test_a_body_that_is_not_what_its_headers_say_is_a_problem(client: Client) -> None:
+    headers = bearer("editor") | {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+
+    response = await client.post("/v1/things", headers=headers, data=b"not gzip")
+
+    assert response.status == 422
+    assert (await response.json())["type"] == "/problems/body-unreadable"
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/things"), ("POST", "/v1/things")])
+async def test_an_expectation_that_nobody_knows_is_a_problem(client: Client, method: str, path: str) -> None:
+    response = await client.request(method, path, headers=bearer("editor") | {"Expect": "the unexpected"})
+
+    problem = await response.json()
+    assert (response.status, problem["type"]) == (417, "/problems/expectation-failed")
+    assert problem["request_id"] == response.headers["X-Request-Id"]
+
+
+async def raises_deadlock(request: web.Request) -> web.Response:
+    """Wait for somebody who waits for us."""
+    raise asyncpg.DeadlockDetectedError("deadlock detected")
+
+
+async def test_two_who_wait_for_each_other_are_asked_to_come_again(aiohttp_client: AiohttpClient) -> None:
+    info = ServiceInfo("test-service", "1.0", "For tests.")
+    routes = [Route("POST", "/v1/deadlock", raises_deadlock, Access.PUBLIC)]
+    client = await aiohttp_client(create_base_app(info, authenticate, routes))
+
+    response = await client.post("/v1/deadlock")
+
+    problem = await response.json()
+    assert (response.status, problem["type"]) == (503, "/problems/database-busy")
+    assert response.headers["Retry-After"] == "1"
