@@ -4,6 +4,7 @@ import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
@@ -246,3 +247,25 @@ async def test_wrong_attempts_are_slowed_down_and_never_lock_the_right_secret_ou
     assert statuses[:10] == [401] * 10
     assert statuses[-1] == 429
     assert (await who(core_api, ours.headers))[0] == 200
+
+
+async def test_a_client_id_of_any_bytes_is_unknown(core_api: CoreApi) -> None:
+    ours = core_api.modules["dms_ingest"]
+    url = urlsplit(core_api.url)
+    for client_id in [b"\xff\xfe", b"\xed\xa0\x80", "ü".encode(), b"", b"a" * 7000]:
+        reader, writer = await asyncio.open_connection(url.hostname, url.port)
+        writer.write(b"GET /v1/tenants/acme/kek HTTP/1.1\r\nHost: x\r\nX-Nexarch-Client-Id: " + client_id)
+        writer.write(f"\r\nX-Nexarch-Client-Secret: {ours.client_secret}\r\n\r\n".encode())
+        status_line = await reader.readline()
+        writer.close()
+
+        assert status_line == b"HTTP/1.1 401 Unauthorized\r\n", client_id
+
+
+async def test_a_module_that_cannot_be_has_no_credentials(core_api: CoreApi) -> None:
+    for module_id in ["%FF", "a%2fb", "A", "a" * 200, "%ED%A0%80", "dms%0A", "%00"]:
+        for method, path in [("POST", "credentials"), ("GET", "credentials"), ("GET", "")]:
+            url = f"/v1/modules/{module_id}/{path}".rstrip("/")
+            status, problem = await core_api.call(method, url, **({"json": {}} if method == "POST" else {}))
+
+            assert (status, problem["type"]) == (404, "/problems/module-not-found"), url

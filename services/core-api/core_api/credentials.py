@@ -4,6 +4,7 @@ Two may live at once, so that one is rotated without a gap: provision the second
 (or let it end by itself, see `overlap_s`).
 """
 
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,8 @@ from nexarch import channels
 from nexarch.auth import Service
 from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Invalid, NotFound
+
+_CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")  # as the table has it
 
 # Compared with what an unknown client sends, so that it takes the same work; no secret has this digest.
 _NOBODY = digest("nobody")
@@ -164,7 +167,7 @@ async def find_service(conn: Connection, client_id: str, secret: str) -> Service
           FROM module_credentials
          WHERE client_id = $1 AND revoked_at IS NULL AND (not_after IS NULL OR not_after > now())
     """
-    if not is_well_formed(secret) or "\0" in client_id:
+    if not is_well_formed(secret) or _CLIENT_ID.fullmatch(client_id) is None:
         return None
     known = await fetch_optional(conn, _Known, sql, client_id)
     is_right = compare_digest(_NOBODY if known is None else known.secret_sha256, digest(secret))

@@ -7,6 +7,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from core_api import flags, modules, tenants
+from core_api.modules import NoSuchModule
 from core_api.tenants import NoSuchTenant
 
 Slug = Annotated[str, Field(pattern=tenants.SLUG, examples=["acme"])]
@@ -28,3 +29,11 @@ def slug_in_path(request: web.Request) -> str:
     if re.fullmatch(tenants.SLUG, slug) is None:
         raise NoSuchTenant(slug[:100])
     return slug
+
+
+def module_in_path(request: web.Request) -> str:
+    """The module in the path; what cannot be a module's id is the id of nothing."""
+    module_id = request.match_info["id"]
+    if re.fullmatch(modules.ID, module_id) is None:
+        raise NoSuchModule("There is no such module.", module=module_id[:100])
+    return module_id

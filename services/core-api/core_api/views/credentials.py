@@ -12,7 +12,7 @@ from core_api import credentials
 from core_api.credentials import Credential
 from core_api.keys import REGISTRY
 from core_api.modules import get_module
-from core_api.views.bodies import Body
+from core_api.views.bodies import Body, module_in_path
 from nexarch.routing import id_in_path, json_response
 
 _DAY_S = 86_400
@@ -66,7 +66,7 @@ async def create(request: web.Request, body: NewCredential) -> web.Response:
     """`POST /v1/modules/{id}/credentials`: make a credential; its secret is shown this once."""
     async with request.app[REGISTRY].acquire() as conn:
         credential, secret = await credentials.provision(
-            conn, request.match_info["id"], not_after=body.not_after, overlap_s=body.overlap_s
+            conn, module_in_path(request), not_after=body.not_after, overlap_s=body.overlap_s
         )
     shown = CredentialAnswer.of(credential).model_dump()
     answer = NewCredentialAnswer(**shown, client_secret=secret)
@@ -75,7 +75,7 @@ async def create(request: web.Request, body: NewCredential) -> web.Response:
 
 async def list_(request: web.Request) -> web.Response:
     """`GET /v1/modules/{id}/credentials`: all credentials of a module, without their secrets."""
-    module_id = request.match_info["id"]
+    module_id = module_in_path(request)
     async with request.app[REGISTRY].acquire() as conn:
         await get_module(conn, module_id)
         rows = await credentials.list_credentials(conn, module_id)
@@ -84,7 +84,7 @@ async def list_(request: web.Request) -> web.Response:
 
 async def revoke(request: web.Request, query: Revocation) -> web.Response:
     """`POST /v1/modules/{id}/credentials/{credential_id}/revoke`: end a credential at once."""
-    module_id, credential_id = request.match_info["id"], id_in_path(request, "credential_id")
+    module_id, credential_id = module_in_path(request), id_in_path(request, "credential_id")
     async with request.app[REGISTRY].acquire() as conn:
         credential = await credentials.revoke(conn, module_id, credential_id, force=query.force)
     return json_response(CredentialAnswer.of(credential))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from core_api import modules
 from core_api.keys import REGISTRY
 from core_api.modules import Module
-from core_api.views.bodies import Body, FlagKey, ModuleId, Version, slug_in_path
+from core_api.views.bodies import Body, FlagKey, ModuleId, Version, module_in_path, slug_in_path
 from nexarch.auth import PRINCIPAL, Service
 from nexarch.errors import Forbidden
 from nexarch.pages import PageQuery, decode_cursor, encode_cursor
@@ -82,14 +82,14 @@ async def create(request: web.Request, body: NewModule) -> web.Response:
 async def replace(request: web.Request, body: ModuleBody) -> web.Response:
     """`PUT /v1/modules/{id}`: change a module's version and required flags."""
     async with request.app[REGISTRY].acquire() as conn:
-        module = await modules.replace_module(conn, request.match_info["id"], body.version, body.required_flags)
+        module = await modules.replace_module(conn, module_in_path(request), body.version, body.required_flags)
     return json_response(ModuleAnswer.of(module))
 
 
 async def get(request: web.Request) -> web.Response:
     """`GET /v1/modules/{id}`: one module."""
     async with request.app[REGISTRY].acquire() as conn:
-        module = await modules.get_module(conn, request.match_info["id"])
+        module = await modules.get_module(conn, module_in_path(request))
     return json_response(ModuleAnswer.of(module))
 
 
@@ -105,7 +105,7 @@ async def list_(request: web.Request, query: PageQuery) -> web.Response:
 
 async def activation(request: web.Request) -> web.Response:
     """`GET /v1/modules/{id}/tenants/{slug}`: whether a module is active for a tenant, and if not, why."""
-    module_id, slug = request.match_info["id"], slug_in_path(request)
+    module_id, slug = module_in_path(request), slug_in_path(request)
     async with request.app[REGISTRY].acquire() as conn:
         standing = await modules.get_activation(conn, module_id, slug)
     return json_response(
