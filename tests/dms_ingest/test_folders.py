@@ -1,5 +1,6 @@
 import asyncio
 import unicodedata
+from contextlib import suppress
 from uuid import UUID, uuid4
 
 import pytest
@@ -175,3 +176,30 @@ async def until_waiting(conn: Connection, other: Connection) -> None:
         return bool(await conn.fetchval(sql, other.get_server_pid()))
 
     await eventually(waiting)
+
+
+async def test_the_turn_to_change_the_tree_is_taken_before_a_folder_is_locked(tenant_database: TenantDatabase) -> None:
+    user = await add_user(tenant_database.owner_dsn, "editor@example.org", "editor")
+    conns = [await connect(tenant_database.dsn, application_name="tests") for _ in range(6)]
+    try:
+        places = [await folder(conns[0], user, str(number)) for number in range(4)]
+
+        async def change(conn: Connection, start: int) -> None:
+            """Without the turn these wait for each other, and Postgres ends one of them."""
+            for number in range(start, start + 30):
+                with suppress(FolderCycle):
+                    await move_in_transaction(conn, places[number % 4], places[(number * 3 + start) % 4])
+                async with conn.transaction():
+                    await change_folder(
+                        conn, places[start % 4].id, name=f"{start} {number}", move=False, parent_id=None
+                    )
+
+        await asyncio.gather(*(change(conn, start) for start, conn in enumerate(conns)))
+    finally:
+        for conn in conns:
+            await conn.close()
+
+
+async def move_in_transaction(conn: Connection, what: Folder, where: Folder) -> None:
+    async with conn.transaction():
+        await change_folder(conn, what.id, name=None, move=True, parent_id=where.id)

@@ -66,6 +66,7 @@ async def create_folder(conn: Connection, *, name: str, parent_id: UUID | None, 
         VALUES ($1, $2, $3)
         RETURNING id, parent_id, name, created_by, created_at, updated_at
     """
+    await _take_turn(conn)
     await hold_folder(conn, parent_id)
     with _tree_rules():
         return await fetch_one(conn, Folder, sql, composed(name), parent_id, user_id)
@@ -113,6 +114,7 @@ async def change_folder(
         WHERE id = $1 AND deleted_at IS NULL
         RETURNING id, parent_id, name, created_by, created_at, updated_at
     """
+    await _take_turn(conn)
     if move and parent_id != folder_id:
         await hold_folder(conn, parent_id)
     with _tree_rules():
@@ -151,6 +153,15 @@ async def hold_folder(conn: Connection, folder_id: UUID | None) -> None:
     sql = "SELECT true FROM folders WHERE id = $1 AND deleted_at IS NULL FOR SHARE"
     if await conn.fetchval(sql, folder_id) is None:
         raise FolderNotFound("There is no such folder.", folder_id=str(folder_id))
+
+
+async def _take_turn(conn: Connection) -> None:
+    """Wait for whoever is changing the tree, before any folder is locked.
+
+    The trigger that keeps it a tree takes this lock too, but only with a folder locked already: two who move folders
+    into each other would wait for each other.
+    """
+    await conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('nexarch folders', 0))")
 
 
 async def _lock_folder(conn: Connection, folder_id: UUID) -> None:
