@@ -1,16 +1,22 @@
 """Downloads over HTTP: whole, in ranges, under conditions, by link; and what a client sees of damage."""
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import aiohttp
 import pytest
 
-from support.ingest import PDF, Ingest, Person, tenant_database
+from dms_ingest.revisions import SealedRevision, sealed_revision
+from dms_ingest.views import downloads
+from nexarch.db import Connection
+from support.documents import add_document
+from support.ingest import PDF, Ingest, Person, sign_in_another, tenant_database
 from support.services import CoreApi
 
 pytestmark = pytest.mark.database
@@ -412,3 +418,50 @@ async def test_a_link_that_makes_no_sense_is_not_made(ingest: Ingest, editor: Pe
         status, _ = await ingest.call(editor, "POST", f"/v1/documents/{document['id']}/links", json=body)
 
         assert status == 422, body
+
+
+async def test_a_date_that_no_clock_shows_is_no_condition(ingest: Ingest, editor: Person) -> None:
+    document = await ingest.upload(editor, a_pdf(100))
+    for header in ["If-Modified-Since", "If-Unmodified-Since"]:
+        for date in ["Sun, 06 Nov 9999999999 08:49:37 GMT", "Mon, 99 Foo 99999 99:99:99 GMT", "yesterday"]:
+            answer = await fetch(ingest, editor, content_path(document), {header: date})
+
+            assert answer.status == 200, (header, date)
+
+
+async def test_a_download_that_meets_a_removal_for_good_finds_nothing(
+    core_api: CoreApi, ingest: Ingest, editor: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = await ingest.upload(editor, a_pdf(100))
+    admin = await sign_in_another(core_api, editor.tenant, email="admin@example.org", role="admin")
+    read = sealed_revision
+
+    async def read_and_lose(conn: Connection, document_id: UUID, number: int | None) -> SealedRevision:
+        """The row is read; before the object is opened, somebody else removes both."""
+        revision = await read(conn, document_id, number)
+        monkeypatch.setattr(downloads, "sealed_revision", read)
+        await ingest.call(admin, "DELETE", f"/v1/documents/{document_id}")
+        await ingest.call(admin, "POST", f"/v1/documents/{document_id}/purge")
+        return revision
+
+    monkeypatch.setattr(downloads, "sealed_revision", read_and_lose)
+
+    answer = await fetch(ingest, editor, content_path(document))
+
+    assert answer.status == 404
+    assert b"/problems/revision-not-found" in answer.body
+
+
+async def test_head_of_a_text_has_no_body(core_api: CoreApi, ingest: Ingest, editor: Person) -> None:
+    async with tenant_database(core_api, editor) as conn:
+        document_id = await add_document(conn, editor.tenant.user_id, text="a text")
+    url = urlsplit(ingest.url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+
+    writer.write(f"HEAD /v1/documents/{document_id}/text HTTP/1.1\r\nHost: x\r\nConnection: close\r\n".encode())
+    writer.write(f"Authorization: Bearer {editor.token}\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == b""

@@ -13,7 +13,7 @@ from aiohttp import ETag, hdrs, web
 
 from dms_ingest.byte_ranges import ByteRange, RangeNotSatisfiable, requested_range
 from dms_ingest.disposition import Disposition, content_disposition, content_policy
-from dms_ingest.downloads import open_revision
+from dms_ingest.downloads import ObjectMissing, open_revision
 from dms_ingest.keys import STORAGE
 from dms_ingest.revisions import RevisionNotFound, SealedRevision, sealed_revision
 from nexarch.module import CORE
@@ -107,13 +107,23 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
     if request.method == hdrs.METH_HEAD:
         await response.prepare(request)
         return response
-    async with _open(request, download, part) as chunks:
-        await response.prepare(request)
-        # If the rest turns out to be damaged, the frame breaks the connection: a body that ends early is no whole.
-        async for chunk in chunks:
-            await response.write(chunk)
+    try:
+        async with _open(request, download, part) as chunks:
+            await response.prepare(request)
+            # If the rest turns out to be damaged, the frame breaks the connection: a body that ends early is no whole.
+            async for chunk in chunks:
+                await response.write(chunk)
+    except ObjectMissing:
+        await _still_there(request, download)
+        raise
     await response.write_eof()
     return response
+
+
+async def _still_there(request: web.Request, download: Download) -> None:
+    """RevisionNotFound if the document was removed for good after its row was read: nothing is missing then."""
+    async with request.app[TENANTS].acquire(download.tenant) as conn:
+        await sealed_revision(conn, download.document_id, download.revision.number)
 
 
 def _open(
@@ -135,7 +145,7 @@ def _unmet(request: web.Request, etag: ETag, modified: datetime) -> bool:
     """Whether `If-Match` or, without it, `If-Unmodified-Since` fails."""
     if (tags := request.if_match) is not None:
         return not any(tag.value == "*" or (tag.value == etag.value and not tag.is_weak) for tag in tags)
-    since = request.if_unmodified_since
+    since = _date(request, hdrs.IF_UNMODIFIED_SINCE)
     return since is not None and modified > since
 
 
@@ -143,8 +153,16 @@ def _unchanged(request: web.Request, etag: ETag, modified: datetime) -> bool:
     """Whether the caller has this file already: `If-None-Match` or, without it, `If-Modified-Since`."""
     if (tags := request.if_none_match) is not None:
         return any(tag.value in {"*", etag.value} for tag in tags)
-    since = request.if_modified_since
+    since = _date(request, hdrs.IF_MODIFIED_SINCE)
     return since is not None and modified <= since
+
+
+def _date(request: web.Request, header: str) -> datetime | None:
+    """The date of a condition; what is not a date counts as if it had not been sent (RFC 9110, 13.1.3)."""
+    try:
+        return request.if_modified_since if header == hdrs.IF_MODIFIED_SINCE else request.if_unmodified_since
+    except OverflowError:  # of a year that no clock will show
+        return None
 
 
 def _wanted_range(request: web.Request, etag: ETag, modified: datetime, size: int) -> ByteRange | None:

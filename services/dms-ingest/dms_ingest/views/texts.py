@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from dms_ingest import texts
 from nexarch.routing import id_in_path
@@ -18,6 +18,8 @@ async def get(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers=_HEADERS)
     response.content_type, response.charset = "text/plain", "utf-8"
     await response.prepare(request)
+    if request.method == hdrs.METH_HEAD:
+        return response
     for number in count():
         # A connection for each part: a slow reader must hold neither a connection nor a snapshot.
         async with tenant_connection(request) as conn:
