@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import subprocess
+import time
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,11 @@ _SETTINGS = {
     "unix_socket_directories": "",
 }
 _SYSTEM_USER = "embedded_postgres"
+
+# The children of a server that was killed end a moment after it; until then no other starts on its data.
+_ORPHANS = "pre-existing shared memory block"
+_ORPHANS_S = 20.0
+_AGAIN_S = 0.2
 
 
 class PostgresFailed(RuntimeError):
@@ -60,7 +66,16 @@ class PostgresServer:
             f"-p {self.port} {options}",
             "start",
         ]
-        self._run("pg_ctl", "-D", str(self._data), *arguments)
+        give_up_at = time.monotonic() + _ORPHANS_S
+        while True:
+            try:
+                self._run("pg_ctl", "-D", str(self._data), *arguments)
+            except PostgresFailed as error:
+                if _ORPHANS not in str(error) or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                return
 
     def stop(self, mode: str = "fast") -> None:
         """Stop the server if it runs: `fast` ends sessions, `immediate` is a crash."""
@@ -116,6 +131,7 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(_programs() / program), *arguments]
         user = _SYSTEM_USER if os.geteuid() == 0 else None
+        logged_before = self._log.stat().st_size if self._log.exists() else 0
         # Output goes to a file: pg_ctl's child keeps the descriptors, so a pipe would never close.
         output = self.home / f"{program}.out"
         with output.open("w") as out:
@@ -124,7 +140,7 @@ class PostgresServer:
                 user=user, cwd="/",
             )  # fmt: skip
         if done.returncode != 0:
-            log = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+            log = self._log.read_bytes()[logged_before:][-2000:].decode(errors="replace") if self._log.exists() else ""
             raise PostgresFailed(f"{program} ended with {done.returncode}:\n{output.read_text()}\n{log}")
 
 
