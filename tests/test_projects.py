@@ -23,7 +23,7 @@ def listed(project: Path) -> set[str]:
 def imported(project: Path) -> set[str]:
     """The distributions that its modules come from."""
     (package,) = (folder for folder in project.iterdir() if (folder / "__init__.py").exists())
-    distributions = packages_distributions() | {"nexarch": ["nexarch"]}
+    distributions = {**packages_distributions(), "nexarch": ["nexarch"]}
     names = {name for module in package.rglob("*.py") for name in _imports(module)}
     foreign = names - set(sys.stdlib_module_names) - {package.name}
     return {_normal(distributions[name][0]) for name in foreign}
