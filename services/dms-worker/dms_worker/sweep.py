@@ -1,7 +1,8 @@
 """The net below the doorbell: every tenant is looked at now and then, whether it was rung or not.
 
 At the start and whenever the listener has (re)connected: all. Once a minute: those armed in the last ten minutes.
-Once an hour: the others, a sixtieth each minute, so that a thousand idle tenants cost next to nothing.
+Once an hour: the others, a sixtieth each minute, so that a thousand idle tenants cost next to nothing. So a producer
+that armed, committed and died before its ring costs its job a minute at most.
 """
 
 import asyncio
@@ -41,6 +42,7 @@ class Sweep:
         self._directory = directory
         self._due = due
         self._interval_s = interval_s
+        self._active: set[str] = set()  # as of the round before
         self._everywhere = asyncio.Event()
         self._everywhere.set()
 
@@ -68,15 +70,18 @@ class Sweep:
                 await asyncio.wait_for(self._everywhere.wait(), self._interval_s)
 
     def _mark(self, tenants: Sequence[KnownTenant], round_number: int, *, everywhere: bool) -> None:
+        active = {tenant.slug for tenant in tenants if _is_active(tenant)}
+        newly_active = active - self._active
         for tenant in tenants:
-            if everywhere:
+            # One that was armed since the round before may have waited for as long as that.
+            if everywhere or tenant.slug in newly_active:
                 self._due.mark(tenant.slug, Reason.SWEEP)
-                continue
             # A tenant keeps its place in the hour and in the minute: no burst of connections, no drifting gap.
             place = zlib.crc32(tenant.slug.encode())
-            if _is_active(tenant) or place % _ROUNDS == round_number % _ROUNDS:
+            if tenant.slug in active or place % _ROUNDS == round_number % _ROUNDS:
                 delay_s = self._interval_s * (place // _ROUNDS % 1000) / 1000
                 self._due.mark_later(tenant.slug, delay_s, Reason.SWEEP)
+        self._active = active
 
 
 def _is_active(tenant: KnownTenant) -> bool:
