@@ -123,7 +123,7 @@ async def test_ping_pong_a_job_enqueued_as_the_handler_is_entered_never_waits(
     async with working([task(entries)], {"acme": tenant_dsn}, bus_dsn):
         await enqueue_and_ring(conn, bell)
         await entries.next()
-        for _ in range(100):
+        for _ in range(300):
             await jobs.enqueue(conn, "task", {})
             committed = time.monotonic()
             bell.ring("acme")
