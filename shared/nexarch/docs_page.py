@@ -1,5 +1,6 @@
 """The page at /docs: the OpenAPI document for people. Made on the server, without a script or a foreign host."""
 
+import re
 from html import escape
 from typing import Any
 
@@ -51,22 +52,23 @@ def _own_routes_first(entry: tuple[str, Any]) -> tuple[bool, str]:
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
     who = ", ".join(kind for entry in operation["security"] for kind in entry) or "anyone"
     body = operation.get("requestBody", {}).get("content", {})
-    parts = [f"<p>{escape(operation['description'])}</p>"] if "description" in operation else []
+    parts = [f"<p>{_text(operation['description'])}</p>"] if "description" in operation else []
     if operation["parameters"]:
         rows = "".join(
-            f"<tr><td><code>{escape(p['name'])}</code></td><td>{p['in']}</td><td>{_type(p['schema'])}</td></tr>"
+            f"<tr><td><code>{escape(p['name'])}</code></td><td>{p['in']}</td><td>{_type(p['schema'])}</td>"
+            f"<td>{_text(p.get('description', ''))}</td></tr>"
             for p in operation["parameters"]
         )
         parts.append(f"<h4>Parameters</h4><table>{rows}</table>")
     parts += [f"<h4>Body: {escape(media)}</h4>{_schema(content.get('schema'))}" for media, content in body.items()]
     parts.append("<h4>Answers</h4>")
     for status, response in operation["responses"].items():
-        parts.append(f"<p><b>{status}</b> {escape(response['description'])}</p>")
+        parts.append(f"<p><b>{status}</b> {_text(response['description'])}</p>")
         if status.startswith("2"):
             parts += [_schema(content.get("schema")) for content in response.get("content", {}).values()]
     return (
         f"<details><summary><span class='who'>{escape(who)}</span><span class='method'>{method.upper()}</span>"
-        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary>{''.join(parts)}</details>"
+        f"<code>{escape(path)}</code> {_text(operation['summary'])}</summary>{''.join(parts)}</details>"
     )
 
 
@@ -79,10 +81,15 @@ def _schema(schema: dict[str, Any] | None) -> str:
     required = schema.get("required", [])
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code></td><td>{_type(field)}</td>"
-        f"<td>{'required' if name in required else ''}</td><td>{escape(field.get('description', ''))}</td></tr>"
+        f"<td>{'required' if name in required else ''}</td><td>{_text(field.get('description', ''))}</td></tr>"
         for name, field in schema["properties"].items()
     )
     return f"<table>{rows}</table>"
+
+
+def _text(written: str) -> str:
+    """What stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(written))
 
 
 def _type(schema: dict[str, Any]) -> str:
@@ -95,4 +102,15 @@ def _type(schema: dict[str, Any]) -> str:
         return escape(" | ".join(str(value) for value in schema["enum"]))
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}"
-    return escape(str(schema.get("format") or schema.get("type") or "any"))
+    limits = [f"{word} {schema[key]}" for key, word in _LIMITS.items() if schema.get(key) is not None]
+    return escape(", ".join([str(schema.get("format") or schema.get("type") or "any"), *limits]))
+
+
+_LIMITS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "minLength": "length at least",
+    "maxLength": "length at most",
+    "pattern": "matching",
+    "default": "default",
+}

@@ -288,6 +288,15 @@ async def test_the_docs_page_needs_no_script_and_no_other_host(client: Client) -
     assert "https://" not in page
 
 
+async def test_the_docs_page_shows_codes_as_code_and_the_limits_of_parameters(client: Client) -> None:
+    response = await client.get("/docs")
+
+    page = await response.text()
+    assert "<code>unauthorized</code>" in page
+    assert "`" not in page
+    assert "integer, at least 1, at most 200, default 50" in page
+
+
 async def test_a_body_that_is_not_what_its_headers_say_is_a_problem(client: Client) -> None:
     headers = bearer("editor") | {"Content-Type": "application/json", "Content-Encoding": "gzip"}
 
