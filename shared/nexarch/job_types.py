@@ -1,10 +1,11 @@
-"""The kinds of jobs that one service puts into a queue and another takes out: names and payloads."""
+"""The kinds of jobs, by name, and the payloads that one service puts into a queue and another takes out."""
 
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
 EXTRACT_TEXT = "extract_text"
+PRUNE_JOBS = "prune_jobs"  # comes round by itself, without a payload
 
 
 class ExtractText(BaseModel):

@@ -79,6 +79,7 @@ class JobType:
     name: str
     handler: Handler
     concurrency: int = 4
+    every_s: float | None = None  # makes itself a job in each tenant, once in so long, with an empty payload
     deadline_s: float = 600.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     on_dead: OnDead | None = None

@@ -16,4 +16,7 @@ class Settings(TenantModuleSettings):
     stale_after_s: float = Field(default=60.0, ge=3)  # without a heartbeat for so long, a job is taken over
     extract_time_limit_s: float = Field(default=120.0, gt=0)  # of one file, in its child process
     extract_memory_limit_mib: int = Field(default=512, ge=64)
+    prune_every_s: float = Field(default=6 * 3600.0, ge=1)  # in each tenant
+    finished_jobs_kept_s: float = Field(default=7 * 86400.0, ge=0)  # succeeded or given up, since their end
+    dead_letters_kept_s: float = Field(default=90 * 86400.0, ge=0)
     tenant_pool_size: int = Field(default=8, ge=4)  # connections to each tenant's database; more than `concurrency`

@@ -28,6 +28,7 @@ from dms_worker.held import Deadlines, Heartbeat, HeldJob, HeldJobs, Visit
 from dms_worker.job_types import JobContext, JobType
 from dms_worker.lost import reclaim_lost, release_all
 from dms_worker.metrics import JobMetrics
+from dms_worker.periods import Periods
 from dms_worker.running import Runner
 from dms_worker.slots import Slots
 from dms_worker.sweep import Directory, Sweep
@@ -88,6 +89,7 @@ class Worker:
         self._held = HeldJobs()
         self._heartbeat = Heartbeat(self._held, self._options.stale_after_s)
         self._deadlines = Deadlines(self._held)
+        self._periods = Periods({each.name: each.every_s for each in job_types if each.every_s is not None})
         self._sweep = Sweep(directory, self._due, self._options.sweep_interval_s)
         wakes = {channels.JOBS: self._rung} | dict(also_wakes or {})
         self.listener = Listener(bus_dsn, wakes, application_name="nexarch-worker-bus")
@@ -237,8 +239,9 @@ class Worker:
         # What waits for a slot has another turn anyway, and would be due now at every look.
         names = sorted(self._job_types.keys() - self._due.types_aside(tenant))
         stale_after_s = self._options.stale_after_s
+        next_period_s = await self._periods.begin(tenant, conn)
         outlook = await jobs.next_due(conn, names, stale_after_s)
-        times = [seconds for seconds in (outlook.due_in_s, outlook.stale_in_s) if seconds is not None]
+        times = [seconds for seconds in (outlook.due_in_s, outlook.stale_in_s, next_period_s) if seconds is not None]
         if outlook.stale_in_s == 0:
             reclaimed = await reclaim_lost(conn, tenant, [self._job_types[name] for name in names], stale_after_s)
             self._metrics.reclaimed.inc(reclaimed)

@@ -15,7 +15,9 @@ from nexarch.jobs.by_hand import JobEnded, JobNotDead, cancel, discard, requeue,
 from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
 from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
 from nexarch.jobs.listing import JobNotFound, get_job, list_attempts, list_jobs
+from nexarch.jobs.pruning import Pruned, prune
 from nexarch.jobs.rows import Attempt, ClaimedJob, Job, JobError, Queue, Status
+from nexarch.jobs.schedules import begin_periods
 from nexarch.jobs.settling import CANCELLED, Fate, RetryPolicy, complete, fail, release, snooze
 
 __all__ = [
@@ -32,9 +34,11 @@ __all__ = [
     "JobRefused",
     "NewJob",
     "Outlook",
+    "Pruned",
     "Queue",
     "RetryPolicy",
     "Status",
+    "begin_periods",
     "bury_lost",
     "cancel",
     "claim",
@@ -49,6 +53,7 @@ __all__ = [
     "list_jobs",
     "lost_jobs",
     "next_due",
+    "prune",
     "reclaim",
     "release",
     "requeue",

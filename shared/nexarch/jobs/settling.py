@@ -116,6 +116,7 @@ async def put_back(
             JOIN unnest($1::uuid[], $2::bigint[], $4::float8[]) AS given (id, lease, delay_s)
                 ON given.id = job.id AND given.lease = job.lease
             WHERE job.status = 'processing'
+            ORDER BY job.id
             FOR UPDATE OF job
         ), judged AS (
             SELECT id, delay_s, CASE

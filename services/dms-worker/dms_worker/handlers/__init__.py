@@ -2,10 +2,11 @@
 
 from dms_worker.extract.limits import MIB, Limits
 from dms_worker.handlers.extract_text import TextExtraction
+from dms_worker.handlers.prune_jobs import JobPruning
 from dms_worker.job_types import JobType
 from dms_worker.settings import Settings
 from nexarch.core_client import CoreClient
-from nexarch.job_types import EXTRACT_TEXT
+from nexarch.job_types import EXTRACT_TEXT, PRUNE_JOBS
 from nexarch.storage import Storage
 from nexarch.tenancy import TenantPools
 
@@ -28,5 +29,11 @@ def job_types(settings: Settings, core: CoreClient, storage: Storage, tenants: T
             on_dead=extract.gave_up,
             concurrency=settings.concurrency,
             deadline_s=settings.extract_time_limit_s + _BESIDE_THE_CHILD_S,
-        )
+        ),
+        JobType(
+            name=PRUNE_JOBS,
+            handler=JobPruning(settings.finished_jobs_kept_s, settings.dead_letters_kept_s).run,
+            concurrency=1,
+            every_s=settings.prune_every_s,
+        ),
     ]
