@@ -7,7 +7,8 @@ or go meanwhile neither hide nor repeat others.
 import base64
 import binascii
 import json
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from nexarch.errors import Invalid
 
 MAX_LIMIT = 200
+
+T = TypeVar("T")
 
 
 class BadCursor(Invalid):
@@ -31,6 +34,16 @@ class PageQuery(BaseModel):
 
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 50
     cursor: Annotated[str | None, Field(max_length=2000)] = None
+
+
+def page_of(rows: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> tuple[Sequence[T], str | None]:
+    """The rows of this page and the cursor of the next, None after the last; `key` is a row's sort key.
+
+    `rows` are up to `limit` + 1: the one more than asked for tells whether another page follows.
+    """
+    if len(rows) <= limit:
+        return rows, None
+    return rows[:limit], encode_cursor(*key(rows[limit - 1]))
 
 
 def encode_cursor(*key: str) -> str:

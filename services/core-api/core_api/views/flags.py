@@ -13,7 +13,7 @@ from core_api.flags import Flag, NoSuchFlag
 from core_api.keys import REGISTRY
 from core_api.tenants import get_tenant
 from core_api.views.bodies import Body, FlagKey, Slug, slug_in_path
-from nexarch.pages import PageQuery, decode_cursor, encode_cursor
+from nexarch.pages import PageQuery, decode_cursor, page_of
 from nexarch.routing import json_response
 
 
@@ -77,9 +77,8 @@ async def list_(request: web.Request, query: PageQuery) -> web.Response:
     (after,) = decode_cursor(query.cursor, 1) or ("",)
     async with request.app[REGISTRY].acquire() as conn:
         rows = await flags.list_flags(conn, after=after, limit=query.limit + 1)
-    page = [FlagAnswer.of(row) for row in rows[: query.limit]]
-    more = encode_cursor(page[-1].key) if len(rows) > query.limit else None
-    return json_response(FlagPage(items=page, next_cursor=more))
+    page, cursor = page_of(rows, query.limit, lambda flag: (flag.key,))
+    return json_response(FlagPage(items=[FlagAnswer.of(row) for row in page], next_cursor=cursor))
 
 
 async def delete(request: web.Request) -> web.Response:

@@ -13,7 +13,7 @@ from core_api.modules import Module
 from core_api.views.bodies import Body, FlagKey, ModuleId, Version, module_in_path, slug_in_path
 from nexarch.auth import PRINCIPAL, Service
 from nexarch.errors import Forbidden
-from nexarch.pages import PageQuery, decode_cursor, encode_cursor
+from nexarch.pages import PageQuery, decode_cursor, page_of
 from nexarch.routing import json_response
 
 RequiredFlags = Annotated[list[FlagKey], Field(max_length=100, default_factory=list)]
@@ -98,9 +98,8 @@ async def list_(request: web.Request, query: PageQuery) -> web.Response:
     (after,) = decode_cursor(query.cursor, 1) or ("",)
     async with request.app[REGISTRY].acquire() as conn:
         rows = await modules.list_modules(conn, after=after, limit=query.limit + 1)
-    page = [ModuleAnswer.of(row) for row in rows[: query.limit]]
-    more = encode_cursor(page[-1].id) if len(rows) > query.limit else None
-    return json_response(ModulePage(items=page, next_cursor=more))
+    page, cursor = page_of(rows, query.limit, lambda module: (module.id,))
+    return json_response(ModulePage(items=[ModuleAnswer.of(row) for row in page], next_cursor=cursor))
 
 
 async def activation(request: web.Request) -> web.Response:

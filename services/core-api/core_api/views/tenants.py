@@ -13,7 +13,7 @@ from core_api.keys import PROVISIONER, REGISTRY
 from core_api.tenants import Tenant
 from core_api.views.bodies import Body, Name, Slug, slug_in_path
 from nexarch.idempotency import idempotency_key
-from nexarch.pages import PageQuery, decode_cursor, encode_cursor
+from nexarch.pages import PageQuery, decode_cursor, page_of
 from nexarch.routing import json_response
 
 
@@ -66,9 +66,8 @@ async def list_(request: web.Request, query: PageQuery) -> web.Response:
     (after,) = decode_cursor(query.cursor, 1) or ("",)
     async with request.app[REGISTRY].acquire() as conn:
         rows = await tenants.list_tenants(conn, after=after, limit=query.limit + 1)
-    page = [TenantAnswer.of(row) for row in rows[: query.limit]]
-    more = encode_cursor(page[-1].slug) if len(rows) > query.limit else None
-    return json_response(TenantPage(items=page, next_cursor=more))
+    page, cursor = page_of(rows, query.limit, lambda tenant: (tenant.slug,))
+    return json_response(TenantPage(items=[TenantAnswer.of(row) for row in page], next_cursor=cursor))
 
 
 async def get(request: web.Request) -> web.Response:

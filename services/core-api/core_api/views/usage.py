@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from core_api import usage
 from core_api.keys import REGISTRY
-from nexarch.pages import PageQuery, decode_cursor, encode_cursor
+from nexarch.pages import PageQuery, decode_cursor, page_of
 from nexarch.routing import json_response
 
 
@@ -39,6 +39,6 @@ async def list_(request: web.Request, query: UsageQuery) -> web.Response:
     slug, metric = decode_cursor(query.cursor, 2) or ("", "")
     async with request.app[REGISTRY].acquire() as conn:
         rows = await usage.list_usage(conn, tenant=query.tenant, after=(slug, metric), limit=query.limit + 1)
-    page = [UsageTotal.model_validate(row, from_attributes=True) for row in rows[: query.limit]]
-    more = encode_cursor(page[-1].tenant_slug, page[-1].metric) if len(rows) > query.limit else None
-    return json_response(UsagePage(items=page, next_cursor=more))
+    page, cursor = page_of(rows, query.limit, lambda total: (total.tenant_slug, total.metric))
+    items = [UsageTotal.model_validate(row, from_attributes=True) for row in page]
+    return json_response(UsagePage(items=items, next_cursor=cursor))

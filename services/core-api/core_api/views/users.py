@@ -13,7 +13,7 @@ from core_api.keys import PASSWORDS, REGISTRY, TENANT_DATABASES
 from core_api.tenants import get_active_tenant
 from core_api.users import User
 from core_api.views.bodies import Body, Name, slug_in_path
-from nexarch.pages import BadCursor, PageQuery, decode_cursor, encode_cursor
+from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.routing import id_in_path, json_response
 
 _FIRST = UUID(int=0)
@@ -71,12 +71,11 @@ async def list_(request: web.Request, query: PageQuery) -> web.Response:
     """`GET /v1/tenants/{slug}/users`: the tenant's users, in the order of their creation."""
     slug = slug_in_path(request)
     await _check_tenant(request, slug)
-    after = _after(query.cursor)
+    after = decode_id(query.cursor) or _FIRST
     async with request.app[TENANT_DATABASES].acquire(slug) as conn:
         rows = await users.list_users(conn, after=after, limit=query.limit + 1)
-    page = [UserAnswer.of(row) for row in rows[: query.limit]]
-    more = encode_cursor(str(page[-1].id)) if len(rows) > query.limit else None
-    return json_response(UserPage(items=page, next_cursor=more))
+    page, cursor = page_of(rows, query.limit, lambda user: (str(user.id),))
+    return json_response(UserPage(items=[UserAnswer.of(row) for row in page], next_cursor=cursor))
 
 
 async def disable(request: web.Request) -> web.Response:
@@ -92,11 +91,3 @@ async def _check_tenant(request: web.Request, slug: str) -> None:
     """Before anything is written, and not from what the pools remember."""
     async with request.app[REGISTRY].acquire() as conn:
         await get_active_tenant(conn, slug)
-
-
-def _after(cursor: str | None) -> UUID:
-    key = decode_cursor(cursor, 1)
-    try:
-        return _FIRST if key is None else UUID(key[0])
-    except ValueError as error:
-        raise BadCursor("Take `next_cursor` of the page before as it is.") from error

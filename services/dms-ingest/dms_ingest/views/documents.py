@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dms_ingest import documents, processing, purge
 from dms_ingest.documents import Document, Filter
 from dms_ingest.keys import STORAGE, USAGE
-from dms_ingest.views.lists import id_cursor, page_of
 from dms_ingest.views.revisions import ProcessingError, processing_error
-from nexarch.pages import PageQuery
+from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import DOORBELL, caller, tenant_connection
 
@@ -91,7 +90,7 @@ async def list_documents(request: web.Request, query: DocumentQuery) -> web.Resp
         tag=query.tag,
         text=query.text,
     )
-    before = id_cursor(query.cursor)
+    before = decode_id(query.cursor)
     async with tenant_connection(request) as conn:
         rows = await documents.list_documents(conn, which, before=before, limit=query.limit + 1)
     page, cursor = page_of(rows, query.limit, lambda document: (str(document.id),))

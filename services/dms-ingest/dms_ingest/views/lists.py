@@ -1,25 +1,8 @@
-"""Pages of a list: one more row than asked for is fetched, to know whether another page follows."""
+"""What the cursors of our lists hold; those of lists that are sorted by id alone are `nexarch.pages.decode_id`."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
 from uuid import UUID
 
-from nexarch.pages import BadCursor, decode_cursor, encode_cursor
-
-T = TypeVar("T")
-
-
-def page_of(rows: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> tuple[Sequence[T], str | None]:
-    """The rows of this page and the cursor of the next; `rows` are up to `limit` + 1, `key` is their sort key."""
-    if len(rows) <= limit:
-        return rows, None
-    return rows[:limit], encode_cursor(*key(rows[limit - 1]))
-
-
-def id_cursor(cursor: str | None) -> UUID | None:
-    """The id that a cursor holds; BadCursor."""
-    key = decode_cursor(cursor, 1)
-    return None if key is None else _uuid(key[0])
+from nexarch.pages import BadCursor, decode_cursor
 
 
 def name_cursor(cursor: str | None) -> tuple[str, UUID] | None:

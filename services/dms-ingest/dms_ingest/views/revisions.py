@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from dms_ingest import revisions
 from dms_ingest.documents import get_document
 from dms_ingest.revisions import Revision
-from dms_ingest.views.lists import number_cursor, page_of
-from nexarch.pages import PageQuery
+from dms_ingest.views.lists import number_cursor
+from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import tenant_connection
 

@@ -9,8 +9,8 @@ from aiohttp import web
 from pydantic import BaseModel, Field
 
 from dms_ingest.search import Hit, Marks, search
-from dms_ingest.views.lists import page_of, rank_cursor
-from nexarch.pages import PageQuery
+from dms_ingest.views.lists import rank_cursor
+from nexarch.pages import PageQuery, page_of
 from nexarch.routing import json_response
 from nexarch.tenant_module import tenant_connection
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from dms_ingest import tags
 from dms_ingest.tags import Tag
-from dms_ingest.views.lists import name_cursor, page_of
+from dms_ingest.views.lists import name_cursor
 from nexarch.db import as_dict
-from nexarch.pages import PageQuery
+from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import tenant_connection
 

@@ -15,7 +15,7 @@ from nexarch.auth import PRINCIPAL, User
 from nexarch.db import Connection, as_dict
 from nexarch.errors import Invalid, NotFound
 from nexarch.jobs import Job, Status
-from nexarch.pages import PageQuery, decode_id, encode_cursor
+from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import DOORBELL, TENANTS
 
@@ -113,8 +113,7 @@ async def list_jobs(request: web.Request, query: JobQuery) -> web.Response:
             before=decode_id(query.cursor),
             limit=query.limit + 1,
         )
-    page = rows[: query.limit]
-    cursor = encode_cursor(str(page[-1].id)) if len(rows) > query.limit else None
+    page, cursor = page_of(rows, query.limit, lambda job: (str(job.id),))
     return json_response(JobPage(items=[_view(job) for job in page], next_cursor=cursor))
 
 
