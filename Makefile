@@ -29,7 +29,7 @@ $(STAMP): requirements/dev.txt $(addsuffix /pyproject.toml,$(PROJECTS))
 
 setup: $(STAMP)  ## make .venv with everything the other targets need
 
-run: $(STAMP)  ## the whole platform and a demonstration; FILE=path [SEARCH=word] adds a document, ONCE=1 ends after it
+run: $(STAMP)  ## everything, with a demonstration; FILE=path SEARCH=word ONCE=1 PORT_BASE=9000
 	@$(BIN)/nexarch up $(if $(FILE),--file "$(FILE)") $(foreach word,$(SEARCH),--search "$(word)") $(if $(ONCE),--once) $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
 test: $(STAMP)  ## every test, on a PostgreSQL that the tests start themselves
