@@ -1,11 +1,15 @@
 """Logs: one JSON object a line in production, readable on a terminal; never a secret, never a body.
 
-Values bound with `structlog.contextvars.bind_contextvars` (request id, trace id, tenant) are in every line.
+Values bound with `structlog.contextvars.bind_contextvars` (request id, trace id, tenant) are in every line, and so are
+those of `in_every_line`, which costs a tenth of that: tens of thousands of jobs are begun in a second.
 """
 
 import logging
 import re
 import sys
+from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Literal
 
 import structlog
@@ -24,6 +28,7 @@ def configure(service: str, level: str = "info", form: Literal["auto", "json", "
     as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        _of_the_job,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.PositionalArgumentsFormatter(),
@@ -74,6 +79,20 @@ def without_request_bytes(record: logging.LogRecord) -> bool:
         record.msg, record.args = "unreadable request (%s)", (type(error).__name__,)
         record.exc_info = record.exc_text = None
     return True
+
+
+_job_fields: ContextVar[Mapping[str, object]] = ContextVar("_job_fields", default=MappingProxyType({}))
+
+
+def in_every_line(fields: Mapping[str, object]) -> None:
+    """Put these fields into every line of this task and the tasks it makes; those set here before are dropped."""
+    _job_fields.set(fields)
+
+
+def _of_the_job(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    for name, value in _job_fields.get().items():
+        event.setdefault(name, value)
+    return event
 
 
 class _Named:

@@ -22,7 +22,7 @@ CancelReason = Literal["deadline", "lost", "stop", "person"]
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Visit:
     """A use of a tenant's pool: by the turn that opened it and by the jobs that were claimed in it."""
 
@@ -122,8 +122,9 @@ class Heartbeat:
         """Beat until cancelled."""
         while True:
             await asyncio.sleep(self._interval_s)
-            by_tenant = attrgetter("ctx.tenant")
-            groups = [list(group) for _, group in groupby(sorted(self._held, key=by_tenant), by_tenant)]
+            # Within a tenant by id, like every statement that locks several rows: no two can wait for each other.
+            ordered = sorted(self._held, key=attrgetter("ctx.tenant", "job.id"))
+            groups = [list(group) for _, group in groupby(ordered, attrgetter("ctx.tenant"))]
             await asyncio.gather(*(self._renew(group) for group in groups))
             self._drop_overdue()
 

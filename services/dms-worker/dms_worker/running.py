@@ -13,7 +13,7 @@ from dms_worker.completions import Completions
 from dms_worker.held import HeldJob
 from dms_worker.job_types import DeadJob, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
-from nexarch import jobs, tracing
+from nexarch import jobs, logs, tracing
 from nexarch.db import DATABASE_ERRORS, borrow
 from nexarch.errors import NexarchError
 from nexarch.listen import backoff_s
@@ -35,13 +35,15 @@ class Runner:
         """From the claim to the settled row. Cancelled for a stop it leaves the job held, to be released."""
         job = held.job
         trace = tracing.continue_trace(job.traceparent)
-        structlog.contextvars.bind_contextvars(
-            trace_id=trace.trace_id,
-            span_id=trace.span_id,
-            tenant=held.ctx.tenant,
-            job_id=job.id,
-            job_type=job.job_type,
-            attempt=job.attempts,
+        logs.in_every_line(
+            {
+                "trace_id": trace.trace_id,
+                "span_id": trace.span_id,
+                "tenant": held.ctx.tenant,
+                "job_id": job.id,
+                "job_type": job.job_type,
+                "attempt": job.attempts,
+            }
         )
         held.started = True
         if held.cancelled_for is not None:

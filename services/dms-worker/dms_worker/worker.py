@@ -47,7 +47,7 @@ class WorkerOptions:
     """How the worker behaves; all times in seconds."""
 
     concurrency: int = 8  # jobs at once in this process, of all types
-    batch: int = 100  # most jobs in one claim
+    batch: int = 250  # most jobs in one claim: each costs a commit, whatever its size
     stale_after_s: float = 60.0  # without a heartbeat for so long, a job is taken from its worker
     grace_s: float = 20.0  # for running jobs at a stop
     turns_at_once: int = 8  # tenants looked at in parallel, so a dead database holds up one of so many
@@ -183,14 +183,19 @@ class Worker:
         async with asyncio.timeout(self._options.turn_timeout_s):
             pool = await stack.enter_async_context(self._pool_for(turn.tenant))
         visit = Visit(turn.tenant, pool, stack)
+        self._completions.turn_begins(turn.tenant)
         try:
-            async with pool.acquire(timeout=self._options.turn_timeout_s) as conn:
-                try:
-                    await self._visit(turn, visit, conn)
-                except TimeoutError:
-                    await hang_up(pool, conn)
-                    raise
+            async with asyncio.timeout(self._options.turn_timeout_s):
+                conn = await pool.acquire()
+            try:
+                await self._visit(turn, visit, conn)
+            except TimeoutError:
+                await hang_up(pool, conn)
+                raise
+            finally:
+                await pool.release(conn, timeout=self._options.turn_timeout_s)
         finally:
+            self._completions.turn_ends(turn.tenant)
             await visit.leave()
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
@@ -202,6 +207,8 @@ class Worker:
                 return
         async with asyncio.timeout(self._options.turn_timeout_s):
             await self._look_ahead(turn.tenant, conn)
+        # So that jobs that are done by now need no connection of their own.
+        await self._complete_and_claim(turn.tenant, conn, {})
 
     async def _claim(self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str]) -> set[str]:
         """Claim once and start the jobs; return the types of which there may be more and a slot is free."""
@@ -209,10 +216,9 @@ class Worker:
         limits = self._slots.take(wanted, 1 if self._failures[turn.tenant] else self._options.batch)
         unused = Counter(limits)
         try:
-            async with asyncio.timeout(self._options.turn_timeout_s):
-                claimed = await jobs.claim(conn, self.name, limits) if limits else []
+            claimed = await self._complete_and_claim(turn.tenant, conn, limits)
             self._start(visit, claimed)
-            unused.subtract(job.job_type for job in claimed)
+            unused.subtract(Counter([job.job_type for job in claimed]))
         finally:
             self._slots.give_back(unused)
         self._metrics.found.labels(turn.reason.value).inc(len(claimed))
@@ -222,15 +228,36 @@ class Worker:
             self._due.stand_aside(turn, maybe_more - free)
         return free
 
+    async def _complete_and_claim(
+        self, tenant: str, conn: Connection, limits: Mapping[str, int]
+    ) -> list[jobs.ClaimedJob]:
+        """Write what has finished and claim, in one statement if there is both to do."""
+        finished = self._completions.take(tenant)
+        still_held: set[UUID] = set()
+        claimed: list[jobs.ClaimedJob] = []
+        try:
+            async with asyncio.timeout(self._options.turn_timeout_s):
+                if finished:
+                    rows = [held.job for held in finished]
+                    still_held, claimed = await jobs.complete_and_claim(conn, rows, self.name, limits)
+                elif limits:
+                    claimed = await jobs.claim(conn, self.name, limits)
+        except BaseException:
+            self._completions.untake(tenant, finished)
+            raise
+        if finished:
+            await self._completions.settle(finished, still_held)
+        return claimed
+
     def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
         now = time.monotonic()
+        visit.users += len(claimed)
         for job in claimed:
             held = HeldJob(JobContext(visit.tenant, job, visit.pool), self._job_types[job.job_type], visit, now)
-            visit.users += 1
             self._held.add(held)
-            held.task = asyncio.create_task(self._runner.run(held))
+            held.task = asyncio.create_task(self._runner.run(held), name="job")
             self._metrics.wait[job.job_type].observe(max(0.0, job.waited_s))
-        for name, number in Counter(job.job_type for job in claimed).items():
+        for name, number in Counter([job.job_type for job in claimed]).items():
             self._metrics.claimed.labels(name).inc(number)
             self._metrics.running.labels(name).inc(number)
 

@@ -13,6 +13,7 @@ An attempt is counted at the claim, so a job that kills its worker runs out of a
 
 from nexarch.jobs.by_hand import JobEnded, JobNotDead, cancel, discard, requeue, requeue_all
 from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
+from nexarch.jobs.draining import complete_and_claim
 from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
 from nexarch.jobs.listing import JobNotFound, get_job, list_attempts, list_jobs
 from nexarch.jobs.pruning import Pruned, prune
@@ -43,6 +44,7 @@ __all__ = [
     "cancel",
     "claim",
     "complete",
+    "complete_and_claim",
     "discard",
     "enqueue",
     "enqueue_many",
