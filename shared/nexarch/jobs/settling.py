@@ -121,18 +121,22 @@ async def put_back(
             WHERE job.status = 'processing'
             ORDER BY job.id
             FOR UPDATE OF job
-        ), judged AS (
-            SELECT id, delay_s, CASE
+        ), ended AS (
+            SELECT id, delay_s, queued_key, CASE
                 WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
                 WHEN $5 OR $6 AND attempts >= max_attempts THEN 'dead'
-                WHEN queued_key IS NOT NULL AND (
-                    row_number() OVER (PARTITION BY queued_key ORDER BY id DESC) > 1
-                    OR EXISTS (
-                        SELECT FROM {jobs} AS twin WHERE twin.queued_key = held.queued_key AND twin.status = 'pending'
-                    )
-                ) THEN 'folded'
                 ELSE 'queued' END AS fate
             FROM held
+        ), judged AS (
+            SELECT id, delay_s, CASE
+                WHEN fate = 'queued' AND queued_key IS NOT NULL AND (
+                    row_number() OVER (PARTITION BY queued_key, fate ORDER BY id DESC) > 1
+                    OR EXISTS (
+                        SELECT FROM {jobs} AS twin WHERE twin.queued_key = ended.queued_key AND twin.status = 'pending'
+                    )
+                ) THEN 'folded'
+                ELSE fate END AS fate
+            FROM ended
         ), history AS (
             INSERT INTO job_attempts (job_id, lease, attempt, worker, started_at, ended_at, error)
             SELECT id, lease, attempts, locked_by, updated_at, now(), $3::text::jsonb
