@@ -49,13 +49,16 @@ async def create_role(conn: Connection, role: str, password: str) -> None:
 async def create_database(conn: Connection, database: str, *, template: str) -> None:
     """Copy the template into a database that nobody but its owner may enter; fine if it exists.
 
-    The statement cannot run in a transaction, so a crash may leave the database without the REVOKE:
-    doing the step again puts that right.
+    The statements cannot run in one transaction, so the database takes no connection before the REVOKE is done:
+    a crash between them opens it to nobody, and doing the step again finishes it.
     """
     # Of two creators at once the loser meets the unique index of pg_database.
     with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-        await conn.execute(f"CREATE DATABASE {identifier(database)} TEMPLATE {identifier(template)}")
+        await conn.execute(
+            f"CREATE DATABASE {identifier(database)} TEMPLATE {identifier(template)} ALLOW_CONNECTIONS false"
+        )
     await conn.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
+    await conn.execute(f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true")
 
 
 async def admit_role(tenant_conn: Connection, role: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
@@ -100,6 +101,42 @@ async def test_copies_can_be_made_at_once_and_again(cluster: Cluster, superuser:
         await superuser.execute(f"DROP DATABASE {name}")
     for conn in conns:
         await conn.close()
+
+
+class Dying:
+    """A connection whose owner dies after so many statements."""
+
+    def __init__(self, conn: Connection, statements: int) -> None:
+        self._conn = conn
+        self._left = statements
+
+    async def execute(self, sql: str) -> None:
+        if self._left == 0:
+            raise ConnectionAbortedError
+        self._left -= 1
+        await self._conn.execute(sql)
+
+
+@pytest.mark.parametrize("statements", [1, 2])
+async def test_a_database_whose_maker_died_lets_nobody_in(
+    cluster: Cluster, superuser: Connection, statements: int
+) -> None:
+    name = f"tenant_dying_{statements}"
+    try:
+        dying = cast("Connection", Dying(superuser, statements))
+        with pytest.raises(ConnectionAbortedError):
+            await create_database(dying, name, template=cluster.tenant_template)
+
+        sql = """
+            SELECT datallowconn AND has_database_privilege('public', datname, 'CONNECT')
+            FROM pg_database WHERE datname = $1
+        """
+        assert await superuser.fetchval(sql, name) is False
+        await create_database(superuser, name, template=cluster.tenant_template)
+        allowed = "SELECT datallowconn FROM pg_database WHERE datname = $1"
+        assert await superuser.fetchval(allowed, name) is True
+    finally:
+        await superuser.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 async def test_a_role_made_again_has_the_new_password(cluster: Cluster, superuser: Connection) -> None:
