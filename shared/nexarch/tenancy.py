@@ -42,7 +42,7 @@ class TenantPools:
         resolve: Callable[[str], Awaitable[DatabaseAddress]],
         *,
         application_name: str,
-        max_pools: int = 200,
+        max_pools: int = 50,
         max_size: int = 8,
         ttl_s: float = 60.0,
         idle_s: float = 30.0,

@@ -93,7 +93,7 @@ async def tenant_databases(app: web.Application) -> AsyncIterator[None]:
             password=SecretStr(unquote(parts.password or "")),
         )
 
-    pools = TenantPools(resolve, application_name="core-api", max_pools=50, max_size=4)
+    pools = TenantPools(resolve, application_name="core-api", max_pools=20, max_size=4)
     app[TENANT_DATABASES] = pools
     yield
     await pools.close()
