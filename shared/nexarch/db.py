@@ -4,11 +4,10 @@ A statement names the columns it selects, and those names are the fields of the 
 """
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -164,8 +163,3 @@ async def fetch_optional(conn: Connection, row_type: type[Row], sql: str, *args:
 async def fetch_all(conn: Connection, row_type: type[Row], sql: str, *args: object) -> list[Row]:
     """Return all rows of a statement."""
     return [row_type(**dict(record)) for record in await conn.fetch(sql, *args)]
-
-
-def as_dict(row: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass instance
-    """The fields of a row by name, not copied deeply."""
-    return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}

@@ -1,15 +1,11 @@
 """`nexarch flags`: which features are on, as an operator."""
 
-import asyncio
-from typing import Any
-
 import click
 
 from nexarch.cli.arguments import KEY, SLUG
-from nexarch.cli.client import open_session, operator_api
+from nexarch.cli.operating import list_for_operator, operator_call
 from nexarch.cli.options import Options, page_options, pass_options, shared_options
-from nexarch.cli.output import note, show_fields, show_json, show_table, when
-from nexarch.cli.target import resolve_target
+from nexarch.cli.output import note, show_fields, show_json, when
 
 
 @click.group()
@@ -23,28 +19,20 @@ def flags() -> None:
 @pass_options
 def list_(options: Options, *, limit: int, everything: bool, cursor: str | None) -> None:
     """List flags."""
-
-    async def ask() -> dict[str, Any]:
-        async with open_session() as session:
-            api = operator_api(session, resolve_target(options.endpoints))
-            return await api.page("/v1/flags", {}, None if everything else limit, cursor)
-
-    page = asyncio.run(ask())
-    if options.json:
-        show_json(page)
-        return
-    rows = [
-        (
-            f["key"],
-            "yes" if f["enabled_for_all"] else "no",
-            ", ".join(f.get("tenants") or []),
-            when(f.get("updated_at")),
-        )
-        for f in page["items"]
-    ]
-    show_table(["key", "for all", "for tenants", "changed"], rows, nothing="There is no flag: each is off.")
-    if page["next_cursor"]:
-        note("There are more: use --all.")
+    list_for_operator(
+        options,
+        "/v1/flags",
+        lambda flag: (
+            flag["key"],
+            "yes" if flag["enabled_for_all"] else "no",
+            ", ".join(flag.get("tenants") or []),
+            when(flag.get("updated_at")),
+        ),
+        columns=["key", "for all", "for tenants", "changed"],
+        nothing="There is no flag: each is off.",
+        limit=None if everything else limit,
+        cursor=cursor,
+    )
 
 
 @flags.command("set")
@@ -56,7 +44,7 @@ def list_(options: Options, *, limit: int, everything: bool, cursor: str | None)
 def set_(options: Options, *, key: str, enabled: bool, tenants: tuple[str, ...]) -> None:
     """Switch a flag on or off for all tenants, or (--off --tenant SLUG) on for some."""
     body = {"enabled_for_all": enabled, "tenants": list(tenants)}
-    flag = asyncio.run(_call(options, "PUT", f"/v1/flags/{key}", body))
+    flag = operator_call(options, "PUT", f"/v1/flags/{key}", body)
     if options.json:
         show_json(flag)
     else:
@@ -69,13 +57,8 @@ def set_(options: Options, *, key: str, enabled: bool, tenants: tuple[str, ...])
 @pass_options
 def delete(options: Options, *, key: str) -> None:
     """Forget a flag; an unknown flag is off."""
-    asyncio.run(_call(options, "DELETE", f"/v1/flags/{key}"))
+    operator_call(options, "DELETE", f"/v1/flags/{key}")
     if options.json:
         show_json({"key": key, "deleted": True})
     else:
         note(f"Deleted {key}.")
-
-
-async def _call(options: Options, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-    async with open_session() as session:
-        return await operator_api(session, resolve_target(options.endpoints)).call(method, path, json=body)

@@ -1,16 +1,14 @@
 """`nexarch modules`: the services that core-api knows, and their credentials, as an operator."""
 
-import asyncio
 from typing import Any
 from uuid import UUID
 
 import click
 
 from nexarch.cli.arguments import KEY
-from nexarch.cli.client import open_session, operator_api
+from nexarch.cli.operating import list_for_operator, operator_call
 from nexarch.cli.options import Options, page_options, pass_options, shared_options
 from nexarch.cli.output import note, show_fields, show_json, show_table, when
-from nexarch.cli.target import resolve_target
 
 
 @click.group()
@@ -24,22 +22,20 @@ def modules() -> None:
 @pass_options
 def list_(options: Options, *, limit: int, everything: bool, cursor: str | None) -> None:
     """List modules."""
-
-    async def ask() -> dict[str, Any]:
-        async with open_session() as session:
-            api = operator_api(session, resolve_target(options.endpoints))
-            return await api.page("/v1/modules", {}, None if everything else limit, cursor)
-
-    page = asyncio.run(ask())
-    if options.json:
-        show_json(page)
-        return
-    rows = [
-        (m["id"], m.get("version"), m.get("base_url"), ", ".join(m.get("required_flags") or [])) for m in page["items"]
-    ]
-    show_table(["id", "version", "address", "required flags"], rows, nothing="There is no module yet.")
-    if page["next_cursor"]:
-        note("There are more: use --all.")
+    list_for_operator(
+        options,
+        "/v1/modules",
+        lambda module: (
+            module["id"],
+            module.get("version"),
+            module.get("base_url"),
+            ", ".join(module.get("required_flags") or []),
+        ),
+        columns=["id", "version", "address", "required flags"],
+        nothing="There is no module yet.",
+        limit=None if everything else limit,
+        cursor=cursor,
+    )
 
 
 @modules.command("show")
@@ -48,7 +44,7 @@ def list_(options: Options, *, limit: int, everything: bool, cursor: str | None)
 @pass_options
 def show(options: Options, *, module_id: str) -> None:
     """Show one module."""
-    _show(options, asyncio.run(_call(options, "GET", f"/v1/modules/{module_id}")))
+    _show(options, operator_call(options, "GET", f"/v1/modules/{module_id}"))
 
 
 @modules.command("credentials")
@@ -57,7 +53,7 @@ def show(options: Options, *, module_id: str) -> None:
 @pass_options
 def credentials(options: Options, *, module_id: str) -> None:
     """List a module's credentials, without their secrets."""
-    answer = asyncio.run(_call(options, "GET", f"/v1/modules/{module_id}/credentials"))
+    answer = operator_call(options, "GET", f"/v1/modules/{module_id}/credentials")
     if options.json:
         show_json(answer)
         return
@@ -76,7 +72,7 @@ def credentials(options: Options, *, module_id: str) -> None:
 def provision(options: Options, *, module_id: str, overlap: int | None) -> None:
     """Make a credential; its secret is shown this once. Two may live at once, so that one can be replaced."""
     body = {} if overlap is None else {"overlap_s": overlap}
-    _show(options, asyncio.run(_call(options, "POST", f"/v1/modules/{module_id}/credentials", body)))
+    _show(options, operator_call(options, "POST", f"/v1/modules/{module_id}/credentials", body))
 
 
 @modules.command("revoke")
@@ -89,15 +85,7 @@ def revoke(options: Options, *, module_id: str, credential_id: UUID, force: bool
     """Refuse a credential from now on."""
     path = f"/v1/modules/{module_id}/credentials/{credential_id}/revoke"
     query = {"force": "true"} if force else {}
-    _show(options, asyncio.run(_call(options, "POST", path, params=query)))
-
-
-async def _call(
-    options: Options, method: str, path: str, body: object = None, params: dict[str, str] | None = None
-) -> Any:  # noqa: ANN401 - JSON
-    async with open_session() as session:
-        api = operator_api(session, resolve_target(options.endpoints))
-        return await api.call(method, path, json=body, params=params)
+    _show(options, operator_call(options, "POST", path, params=query))
 
 
 def _show(options: Options, answer: dict[str, Any] | None) -> None:

@@ -1,15 +1,13 @@
 """`nexarch tenants`: create, list, show, suspend and resume, as an operator."""
 
-import asyncio
 from typing import Any
 
 import click
 
 from nexarch.cli.arguments import SLUG
-from nexarch.cli.client import open_session, operator_api
+from nexarch.cli.operating import list_for_operator, operator_call
 from nexarch.cli.options import Options, page_options, pass_options, shared_options
-from nexarch.cli.output import note, show_fields, show_json, show_line, show_table, state, when
-from nexarch.cli.target import resolve_target
+from nexarch.cli.output import show_fields, show_json, show_line, state, when
 
 
 @click.group()
@@ -24,7 +22,7 @@ def tenants() -> None:
 @pass_options
 def create(options: Options, slug: str, name: str | None) -> None:
     """Create a tenant with a database and a key of its own."""
-    tenant = asyncio.run(_call(options, "POST", "/v1/tenants", {"slug": slug, "name": name or slug}))
+    tenant = operator_call(options, "POST", "/v1/tenants", {"slug": slug, "name": name or slug})
     _show(options, tenant)
 
 
@@ -34,20 +32,15 @@ def create(options: Options, slug: str, name: str | None) -> None:
 @pass_options
 def list_(options: Options, limit: int, everything: bool, cursor: str | None) -> None:
     """List tenants."""
-
-    async def ask() -> dict[str, Any]:
-        async with open_session() as session:
-            api = operator_api(session, resolve_target(options.endpoints))
-            return await api.page("/v1/tenants", {}, None if everything else limit, cursor)
-
-    page = asyncio.run(ask())
-    if options.json:
-        show_json(page)
-        return
-    rows = [(t["slug"], t.get("name"), state(t["status"]), when(t.get("created_at"))) for t in page["items"]]
-    show_table(["slug", "name", "status", "created"], rows, nothing="There is no tenant yet.")
-    if page["next_cursor"]:
-        note("There are more: use --all.")
+    list_for_operator(
+        options,
+        "/v1/tenants",
+        lambda tenant: (tenant["slug"], tenant.get("name"), state(tenant["status"]), when(tenant.get("created_at"))),
+        columns=["slug", "name", "status", "created"],
+        nothing="There is no tenant yet.",
+        limit=None if everything else limit,
+        cursor=cursor,
+    )
 
 
 @tenants.command("show")
@@ -56,7 +49,7 @@ def list_(options: Options, limit: int, everything: bool, cursor: str | None) ->
 @pass_options
 def show(options: Options, slug: str) -> None:
     """Show one tenant."""
-    _show(options, asyncio.run(_call(options, "GET", f"/v1/tenants/{slug}")))
+    _show(options, operator_call(options, "GET", f"/v1/tenants/{slug}"))
 
 
 @tenants.command("suspend")
@@ -65,7 +58,7 @@ def show(options: Options, slug: str) -> None:
 @pass_options
 def suspend(options: Options, slug: str) -> None:
     """Refuse every call of a tenant until it is resumed; its data stays."""
-    _show(options, asyncio.run(_call(options, "POST", f"/v1/tenants/{slug}/suspend")))
+    _show(options, operator_call(options, "POST", f"/v1/tenants/{slug}/suspend"))
 
 
 @tenants.command("resume")
@@ -74,12 +67,7 @@ def suspend(options: Options, slug: str) -> None:
 @pass_options
 def resume(options: Options, slug: str) -> None:
     """Let a suspended tenant work again."""
-    _show(options, asyncio.run(_call(options, "POST", f"/v1/tenants/{slug}/resume")))
-
-
-async def _call(options: Options, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-    async with open_session() as session:
-        return await operator_api(session, resolve_target(options.endpoints)).call(method, path, json=body)
+    _show(options, operator_call(options, "POST", f"/v1/tenants/{slug}/resume"))
 
 
 def _show(options: Options, tenant: dict[str, Any] | None) -> None:

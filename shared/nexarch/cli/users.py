@@ -1,18 +1,15 @@
 """`nexarch users`: create, list and disable a tenant's users, as an operator."""
 
-import asyncio
 import secrets
-from typing import Any
 from uuid import UUID
 
 import click
 
 from nexarch.cli.arguments import SLUG
-from nexarch.cli.client import open_session, operator_api
 from nexarch.cli.login import read_secret
+from nexarch.cli.operating import list_for_operator, operator_call
 from nexarch.cli.options import Options, page_options, pass_options, shared_options
-from nexarch.cli.output import note, show_fields, show_json, show_table, when
-from nexarch.cli.target import resolve_target
+from nexarch.cli.output import show_fields, show_json, when
 
 
 @click.group()
@@ -47,7 +44,7 @@ def create(
     else:
         password = read_secret("Password of the new user", password_stdin, known=None, confirm=True)
     body = {"email": email, "password": password, "role": role} | ({} if name is None else {"display_name": name})
-    user = asyncio.run(_call(options, "POST", f"/v1/tenants/{tenant}/users", body))
+    user = operator_call(options, "POST", f"/v1/tenants/{tenant}/users", body)
     if generate_password:
         user = {**user, "password": password}
     if options.json:
@@ -63,22 +60,21 @@ def create(
 @pass_options
 def list_(options: Options, *, tenant: str, limit: int, everything: bool, cursor: str | None) -> None:
     """List a tenant's users."""
-
-    async def ask() -> dict[str, Any]:
-        async with open_session() as session:
-            api = operator_api(session, resolve_target(options.endpoints))
-            return await api.page(f"/v1/tenants/{tenant}/users", {}, None if everything else limit, cursor)
-
-    page = asyncio.run(ask())
-    if options.json:
-        show_json(page)
-        return
-    rows = [
-        (u["id"], u["email"], u["role"], when(u.get("disabled_at")), when(u.get("created_at"))) for u in page["items"]
-    ]
-    show_table(["id", "email", "role", "disabled", "created"], rows, nothing="This tenant has no user yet.")
-    if page["next_cursor"]:
-        note("There are more: use --all.")
+    list_for_operator(
+        options,
+        f"/v1/tenants/{tenant}/users",
+        lambda user: (
+            user["id"],
+            user["email"],
+            user["role"],
+            when(user.get("disabled_at")),
+            when(user.get("created_at")),
+        ),
+        columns=["id", "email", "role", "disabled", "created"],
+        nothing="This tenant has no user yet.",
+        limit=None if everything else limit,
+        cursor=cursor,
+    )
 
 
 @users.command("disable")
@@ -88,13 +84,8 @@ def list_(options: Options, *, tenant: str, limit: int, everything: bool, cursor
 @pass_options
 def disable(options: Options, *, tenant: str, user_id: UUID) -> None:
     """Refuse a user's logins from now on; a token that is out ends within 15 minutes."""
-    user = asyncio.run(_call(options, "POST", f"/v1/tenants/{tenant}/users/{user_id}/disable"))
+    user = operator_call(options, "POST", f"/v1/tenants/{tenant}/users/{user_id}/disable")
     if options.json:
         show_json(user)
     elif user:
         show_fields(list(user.items()))
-
-
-async def _call(options: Options, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-    async with open_session() as session:
-        return await operator_api(session, resolve_target(options.endpoints)).call(method, path, json=body)

@@ -61,7 +61,7 @@ def test_what_nobody_expected_is_one_line_too_and_a_traceback_with_debug(monkeyp
     def broken(*_: object) -> None:
         raise RuntimeError("of nature")
 
-    monkeypatch.setattr("nexarch.cli.tenants.resolve_target", broken)
+    monkeypatch.setattr("nexarch.cli.operating.resolve_target", broken)
 
     short = CliRunner().invoke(main, ["tenants", "list"])
     long = CliRunner().invoke(main, ["tenants", "list", "--debug"])

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dms_ingest import folders
 from dms_ingest.folders import Folder
 from dms_ingest.views.lists import name_cursor
-from nexarch.db import as_dict
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import caller, tenant_connection
@@ -119,4 +118,4 @@ async def delete(request: web.Request) -> web.Response:
 
 
 def _answer(folder: Folder) -> FolderAnswer:
-    return FolderAnswer(**as_dict(folder))
+    return FolderAnswer.model_validate(folder, from_attributes=True)

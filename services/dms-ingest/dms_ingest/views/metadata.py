@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from dms_ingest import metadata
 from dms_ingest.views.lists import name_cursor
-from nexarch.db import as_dict
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import tenant_connection
@@ -74,7 +73,7 @@ async def create_field(request: web.Request, body: NewField) -> web.Response:
     """`POST /v1/metadata-fields`: add a field; 409 if there is one of this name, in whatever case."""
     async with tenant_connection(request) as conn, conn.transaction():
         field = await metadata.create_field(conn, name=body.name, type_=body.type, options=body.options)
-    return json_response(FieldAnswer(**as_dict(field)), HTTPStatus.CREATED)
+    return json_response(_field_answer(field), HTTPStatus.CREATED)
 
 
 async def list_fields(request: web.Request, query: PageQuery) -> web.Response:
@@ -83,7 +82,7 @@ async def list_fields(request: web.Request, query: PageQuery) -> web.Response:
     async with tenant_connection(request) as conn:
         rows = await metadata.list_fields(conn, after=after, limit=query.limit + 1)
     page, cursor = page_of(rows, query.limit, lambda field: (field.name, str(field.id)))
-    return json_response(FieldPage(items=[FieldAnswer(**as_dict(row)) for row in page], next_cursor=cursor))
+    return json_response(FieldPage(items=[_field_answer(row) for row in page], next_cursor=cursor))
 
 
 async def list_values(request: web.Request) -> web.Response:
@@ -111,3 +110,7 @@ def _value(row: metadata.Value) -> ValueAnswer:
     return ValueAnswer.model_validate(
         {"field_id": row.field_id, "field_name": row.field_name, "field_type": row.field_type, "value": row.value}
     )
+
+
+def _field_answer(field: metadata.Field) -> FieldAnswer:
+    return FieldAnswer.model_validate(field, from_attributes=True)

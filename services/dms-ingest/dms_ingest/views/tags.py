@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict
 from dms_ingest import tags
 from dms_ingest.tags import Tag
 from dms_ingest.views.lists import name_cursor
-from nexarch.db import as_dict
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import tenant_connection
@@ -78,4 +77,4 @@ async def unassign(request: web.Request) -> web.Response:
 
 
 def _answer(tag: Tag) -> TagAnswer:
-    return TagAnswer(**as_dict(tag))
+    return TagAnswer.model_validate(tag, from_attributes=True)

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import structlog
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from dms_worker import cancelling
 from dms_worker.keys import JOB_TYPES
 from nexarch import jobs
 from nexarch.auth import PRINCIPAL, User
-from nexarch.db import Connection, as_dict
+from nexarch.db import Connection
 from nexarch.errors import Invalid, NotFound
 from nexarch.jobs import Job, Status
 from nexarch.pages import PageQuery, decode_id, page_of
@@ -178,15 +178,12 @@ def _tenant(request: web.Request, query: TenantQuery) -> str:
     return query.tenant
 
 
-_VIEW = TypeAdapter(JobView)
-_DETAILS = TypeAdapter(JobDetails)
-
-
 def _view(job: Job) -> JobView:
-    return _VIEW.validate_python(as_dict(job))
+    return JobView.model_validate(job, from_attributes=True)
 
 
 async def _details(conn: Connection, job_id: UUID) -> JobDetails:
     job = await jobs.get_job(conn, job_id)
     attempts = await jobs.list_attempts(conn, job_id)
-    return _DETAILS.validate_python(as_dict(job) | {"failed_attempts": [as_dict(each) for each in attempts]})
+    failed = [AttemptView.model_validate(attempt, from_attributes=True) for attempt in attempts]
+    return JobDetails(**_view(job).model_dump(), failed_attempts=failed)
