@@ -22,6 +22,7 @@ from core_api.master_key import MasterKey
 from core_api.passwords import Passwords
 from core_api.provisioning import Provisioner
 from core_api.routes import ROUTES
+from core_api.server_watch import watch_server
 from core_api.settings import Settings
 from core_api.sign_in import TokenIssuer
 from core_api.signing_keys import active_key
@@ -30,7 +31,7 @@ from core_api.views.authentication import authenticate
 from nexarch.auth import FailureLimiter
 from nexarch.core_client import DatabaseAddress
 from nexarch.db import open_pool
-from nexarch.http import CHECKS, ServiceInfo, create_base_app
+from nexarch.http import CHECKS, METRICS, ServiceInfo, create_base_app
 from nexarch.serve import background
 from nexarch.tenancy import TenantPools
 
@@ -43,6 +44,7 @@ INFO = ServiceInfo(
 # A client that asks again finishes its tenant itself; the sweep is for those that nobody asks for again.
 _SWEEP_S = 60.0
 _LEFT_FOR_S = 300.0
+_WATCH_S = 15.0
 
 
 def create_app(settings: Settings, passwords: Passwords | None = None) -> web.Application:
@@ -55,7 +57,7 @@ def create_app(settings: Settings, passwords: Passwords | None = None) -> web.Ap
     app[TOKEN_ISSUER] = TokenIssuer(settings.token_issuer, settings.token_audience, settings.token_ttl_s)
     app[CREDENTIAL_FAILURES] = FailureLimiter()
     app[SIGN_IN_FAILURES] = FailureLimiter()
-    app.cleanup_ctx.extend([registry_pool, tenant_databases, provisioning_sweep])
+    app.cleanup_ctx.extend([registry_pool, tenant_databases, provisioning_sweep, server_watch])
     return app
 
 
@@ -102,4 +104,10 @@ async def tenant_databases(app: web.Application) -> AsyncIterator[None]:
 async def provisioning_sweep(app: web.Application) -> AsyncIterator[None]:
     """Finishes tenants whose maker died."""
     async with background(app, "provisioning-sweep", app[PROVISIONER].sweep(_SWEEP_S, _LEFT_FOR_S)):
+        yield
+
+
+async def server_watch(app: web.Application) -> AsyncIterator[None]:
+    """Measures what slows down the services on the database server."""
+    async with background(app, "server-watch", watch_server(app[REGISTRY], app[METRICS], _WATCH_S)):
         yield

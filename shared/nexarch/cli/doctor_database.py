@@ -1,4 +1,5 @@
-"""The doctor on PostgreSQL: reachable, of version 18, migrated, with connections to spare and a clock like ours."""
+"""The doctor on PostgreSQL: reachable, of version 18, migrated, with connections to spare, a clock like ours, and
+no forgotten transaction."""
 
 import time
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from nexarch.cli.findings import Finding, clock_finding
 from nexarch.cli.target import Target
 from nexarch.db import Connection, connect, fetch_one
 from nexarch.migrate import MigrationRefused, migration_status, read_migrations
+from nexarch.old_transactions import OLD_S, OpenTransaction, oldest_transaction
 
 _OLDEST = 180000  # uuidv7()
 _BUSY = 0.8
@@ -30,6 +32,7 @@ class _Server:
     for_clients: int
     in_use: int
     notify_queue: float
+    sees_others: bool
 
 
 async def check_registry(target: Target) -> list[Finding]:
@@ -52,6 +55,7 @@ async def check_registry(target: Target) -> list[Finding]:
             clock_finding("PostgreSQL clock", server.now.timestamp() - asked - took / 2, took / 2),
             _connections(server),
             _notifications(server),
+            oldest_finding(await oldest_transaction(conn), sees_others=server.sees_others),
             await _registry_schema(conn),
             await _tenant_schemas(conn),
         ]
@@ -70,7 +74,8 @@ async def _ask(conn: Connection) -> _Server:
                    - current_setting('superuser_reserved_connections')::int
                    - current_setting('reserved_connections')::int AS for_clients,
                (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS in_use,
-               pg_notification_queue_usage() AS notify_queue
+               pg_notification_queue_usage() AS notify_queue,
+               pg_has_role('pg_read_all_stats', 'USAGE') AS sees_others
     """
     return await fetch_one(conn, _Server, sql)
 
@@ -100,6 +105,23 @@ def _notifications(server: _Server) -> Finding:
         status="warn" if busy else "ok",
         detail=f"{server.notify_queue:.0%} full",
         mend="End the session in pg_stat_activity that listens and is idle in a transaction." if busy else "",
+    )
+
+
+def oldest_finding(oldest: OpenTransaction | None, *, sees_others: bool) -> Finding:
+    """Judge the oldest open transaction of the server."""
+    check = "oldest transaction"
+    if not sees_others:
+        mend = "Run `nexarch bootstrap` again: it lets nexarch_core see them."
+        return Finding(check=check, status="skipped", detail="the sessions of other roles are hidden", mend=mend)
+    if oldest is None or oldest.age_s < OLD_S:
+        return Finding(check=check, status="ok", detail="none is open" if oldest is None else f"{oldest.age_s:.0f} s")
+    session = f"session {oldest.pid} ({oldest.application or 'no name'}, {oldest.database or 'no database'})"
+    return Finding(
+        check=check,
+        status="warn",
+        detail=f"{oldest.age_s:.0f} s, {oldest.state}, of {session}: it slows down the queue of its database",
+        mend=f"If nobody needs it: SELECT pg_terminate_backend({oldest.pid}).",
     )
 
 

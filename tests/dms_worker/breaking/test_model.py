@@ -380,7 +380,7 @@ def test_the_queue_does_what_its_model_does_in_whatever_order(shared_tenant: Ten
     )
     with asyncio.Runner() as runner:
         conn = runner.run(connect(shared_tenant.dsn, application_name="tests"))
-        run_state_machine_as_test(lambda: QueueMachine(runner, conn), settings=how)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(lambda: QueueMachine(runner, conn), settings=how)  # type: ignore[arg-type]
         runner.run(conn.close())
 
 

@@ -3,7 +3,9 @@ from typing import Any
 
 import pytest
 
+from nexarch.cli.doctor_database import oldest_finding
 from nexarch.cli.findings import clock_finding
+from nexarch.old_transactions import OpenTransaction
 from support.command import Command, Result
 from support.database import Cluster, empty_database, free_port
 from support.services import CoreApi
@@ -31,7 +33,7 @@ async def test_a_platform_that_is_well_ends_with_0(core_api: CoreApi, operator: 
     assert result.json["ok"] is True
     expected = [
         "core-api", "core-api version", "core-api clock", "login", "operator's token", "registry", "PostgreSQL version",
-        "PostgreSQL clock", "connections", "registry schema", "tenant schemas",
+        "PostgreSQL clock", "connections", "oldest transaction", "registry schema", "tenant schemas",
     ]  # fmt: skip
     assert {statuses(result)[check] for check in expected} == {"ok"}
     assert statuses(result)["dms-ingest"] == "skipped"
@@ -84,3 +86,18 @@ async def test_a_service_that_is_away_and_a_database_that_is_away_are_told(tmp_p
 )
 def test_clocks_are_judged_by_what_is_certain(skew_s: float, uncertainty_s: float, status: str) -> None:
     assert clock_finding("clock", skew_s, uncertainty_s).status == status
+
+
+def test_a_forgotten_transaction_is_told_with_the_session_that_holds_it() -> None:
+    age_s = 3600.0
+    forgotten = OpenTransaction(
+        pid=4711, application="psql", database="tenant_acme", state="idle in transaction", age_s=age_s
+    )
+
+    finding = oldest_finding(forgotten, sees_others=True)
+
+    assert finding.status == "warn"
+    assert "3600 s, idle in transaction, of session 4711 (psql, tenant_acme)" in finding.detail
+    assert "pg_terminate_backend(4711)" in finding.mend
+    assert oldest_finding(None, sees_others=True).status == "ok"
+    assert oldest_finding(None, sees_others=False).status == "skipped"
