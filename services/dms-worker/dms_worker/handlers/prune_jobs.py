@@ -10,7 +10,7 @@ from nexarch import jobs
 
 _PAUSE_S = 0.02  # between two steps: what the queue is for goes first
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +34,4 @@ class JobPruning:
                 break
             await asyncio.sleep(_PAUSE_S)
         if deleted:
-            _log.info("jobs_pruned", jobs=deleted)
+            log.info("jobs pruned", jobs=deleted)

@@ -21,7 +21,7 @@ from nexarch.tenant_module import DOORBELL, TENANTS
 
 JobTypeName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,62}$", examples=["extract_text"])]
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class TenantRequired(Invalid):
@@ -131,7 +131,7 @@ async def requeue(request: web.Request, query: TenantQuery) -> web.Response:
         await jobs.requeue(conn, job_id)
         details = await _details(conn, job_id)
     request.app[DOORBELL].ring(tenant)
-    _log.info("job_requeued", tenant=tenant, job_id=str(job_id))
+    log.info("job requeued", tenant=tenant, job_id=str(job_id))
     return json_response(details)
 
 
@@ -142,7 +142,7 @@ async def requeue_all(request: web.Request, query: TenantQuery, body: WhichJobs)
     async with request.app[TENANTS].acquire(tenant) as conn:
         requeued = await jobs.requeue_all(conn, body.job_type)
     request.app[DOORBELL].ring(tenant)
-    _log.info("jobs_requeued", tenant=tenant, job_type=body.job_type, jobs=requeued)
+    log.info("jobs requeued", tenant=tenant, job_type=body.job_type, jobs=requeued)
     return json_response(Requeued(requeued=requeued))
 
 
@@ -152,7 +152,7 @@ async def discard(request: web.Request, query: TenantQuery) -> web.Response:
     async with request.app[TENANTS].acquire(tenant) as conn:
         await jobs.discard(conn, job_id)
         details = await _details(conn, job_id)
-    _log.info("job_discarded", tenant=tenant, job_id=str(job_id))
+    log.info("job discarded", tenant=tenant, job_id=str(job_id))
     return json_response(details)
 
 
@@ -162,7 +162,7 @@ async def cancel(request: web.Request, query: TenantQuery) -> web.Response:
     async with request.app[TENANTS].acquire(tenant) as conn:
         await cancelling.cancel(conn, tenant, job_id, request.app[JOB_TYPES])
         details = await _details(conn, job_id)
-    _log.info("job_cancelled", tenant=tenant, job_id=str(job_id), job_status=details.status)
+    log.info("job cancelled", tenant=tenant, job_id=str(job_id), job_status=details.status)
     return json_response(details)
 
 
