@@ -62,12 +62,12 @@ async def test_who_waits_for_a_slot_comes_back_when_one_of_its_types_is_free() -
     due.stand_aside(turn, {"task"})
     due.finish(turn)
 
-    def only_other(job_types: Iterable[str]) -> set[str]:
+    def only_other(_tenant: str, job_types: Iterable[str]) -> set[str]:
         return {"other"} & set(job_types)
 
     due.slots_freed(only_other)
     still_aside = due.types_aside("a")
-    due.slots_freed(set)
+    due.slots_freed(lambda _tenant, job_types: set(job_types))
 
     assert still_aside == {"task"}
     back = await take(due)

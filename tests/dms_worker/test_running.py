@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,9 @@ from dms_worker.job_types import DeadJob, JobContext, JobType, Snooze
 from nexarch import jobs
 from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
-from nexarch.jobs import JobError
+from nexarch.jobs import JobError, NewJob
+from support import database
+from support.database import Cluster
 from support.waiting import eventually
 from support.working import working
 
@@ -216,3 +219,37 @@ async def test_a_loop_that_is_blocked_beyond_the_stale_time_is_fenced_and_told(
     assert completed == {job_id}
     row = await jobs.get_job(conn, job_id)
     assert (row.status, row.attempts, row.lease) == ("succeeded", 2, 2)
+
+
+async def test_a_tenant_with_long_jobs_leaves_a_slot_to_the_others(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, cluster: Cluster
+) -> None:
+    running: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    go_on = asyncio.Event()
+
+    async def run(ctx: JobContext) -> None:
+        running[ctx.tenant] += 1
+        most[ctx.tenant] = max(most[ctx.tenant], running[ctx.tenant])
+        await go_on.wait()
+        running[ctx.tenant] -= 1
+
+    async def all_slots_are_taken() -> bool:
+        return running.total() == 4
+
+    ids = await jobs.enqueue_many(conn, [NewJob("task", {}) for _ in range(20)])
+    async with database.own_tenant(cluster) as other:
+        other_conn = await connect(other.dsn, application_name="tests")
+        await jobs.enqueue(other_conn, "task", {})
+        await other_conn.close()
+        tenants = {"acme": tenant_dsn, "other": other.dsn}
+        job_type = task(run, concurrency=10)
+        async with working([job_type], tenants, bus_dsn, concurrency=4, tenant_concurrency=3):
+            await eventually(all_slots_are_taken)
+            at_first = dict(running)
+            go_on.set()
+            for job_id in ids:
+                await status_is(conn, job_id, "succeeded")
+
+    assert at_first == {"acme": 3, "other": 1}
+    assert most["acme"] == 3

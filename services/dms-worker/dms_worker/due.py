@@ -100,10 +100,10 @@ class DueTenants:
         waiting = self._aside.get(tenant)
         return set() if waiting is None else waiting.job_types
 
-    def slots_freed(self, free: Callable[[Iterable[str]], set[str]]) -> None:
-        """Bring back the tenants that wait for a type that is free now, in the order in which they came."""
+    def slots_freed(self, free: Callable[[str, Iterable[str]], set[str]]) -> None:
+        """Bring back the tenants that wait for a type that is free for them now, in the order in which they came."""
         for tenant, turn in list(self._aside.items()):
-            if free(turn.job_types):
+            if free(tenant, turn.job_types):
                 del self._aside[tenant]
                 self._put(turn)
 

@@ -78,7 +78,8 @@ class JobType:
 
     name: str
     handler: Handler
-    concurrency: int = 4
+    concurrency: int = 4  # at once in one worker process
+    tenant_concurrency: int | None = None  # of these in one tenant
     every_s: float | None = None  # makes itself a job in each tenant, once in so long, with an empty payload
     deadline_s: float = 600.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)

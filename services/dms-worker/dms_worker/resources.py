@@ -42,6 +42,7 @@ async def worker(app: web.Application) -> AsyncIterator[None]:
         registry=app[METRICS],
         options=WorkerOptions(
             concurrency=settings.concurrency,
+            tenant_concurrency=settings.tenant_concurrency or max(1, settings.concurrency - 1),
             stale_after_s=settings.stale_after_s,
             grace_s=settings.grace_period_s,
         ),

@@ -13,6 +13,8 @@ class Settings(TenantModuleSettings):
 
     port: int = Field(default=8091, ge=0, le=65535)
     concurrency: int = Field(default=4, ge=1, le=100)  # jobs at once in this process
+    # Of these for one tenant; by default one less than all, so that a backlog of long jobs leaves a slot to others.
+    tenant_concurrency: int | None = Field(default=None, ge=1)
     stale_after_s: float = Field(default=60.0, ge=3)  # without a heartbeat for so long, a job is taken over
     extract_time_limit_s: float = Field(default=120.0, gt=0)  # of one file, in its child process
     extract_memory_limit_mib: int = Field(default=512, ge=64)

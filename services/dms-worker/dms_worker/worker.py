@@ -30,7 +30,7 @@ from dms_worker.lost import reclaim_lost, release_all
 from dms_worker.metrics import JobMetrics
 from dms_worker.periods import Periods
 from dms_worker.running import Runner
-from dms_worker.slots import Slots
+from dms_worker.slots import Limits, Slots
 from dms_worker.sweep import Directory, Sweep
 from nexarch import channels, jobs
 from nexarch.db import DATABASE_ERRORS, Connection, Pool, borrow, hang_up
@@ -47,6 +47,7 @@ class WorkerOptions:
     """How the worker behaves; all times in seconds."""
 
     concurrency: int = 8  # jobs at once in this process, of all types
+    tenant_concurrency: int | None = None  # of these in one tenant: less than all of them, and no tenant takes all
     batch: int = 250  # most jobs in one claim: each costs a commit, whatever its size
     stale_after_s: float = 60.0  # without a heartbeat for so long, a job is taken from its worker
     grace_s: float = 20.0  # for running jobs at a stop
@@ -84,8 +85,15 @@ class Worker:
         # New for each start: a lock must never pass to a successor of the same name.
         self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._due = DueTenants(self._job_types)
-        by_type = {job_type.name: job_type.concurrency for job_type in job_types}
-        self._slots = Slots(self._options.concurrency, by_type, on_free=self._slots_freed)
+        limits = Limits(
+            total=self._options.concurrency,
+            by_type={each.name: each.concurrency for each in job_types},
+            per_tenant=self._options.tenant_concurrency,
+            by_type_per_tenant={
+                each.name: each.tenant_concurrency for each in job_types if each.tenant_concurrency is not None
+            },
+        )
+        self._slots = Slots(limits, on_free=self._slots_freed)
         self._held = HeldJobs()
         self._heartbeat = Heartbeat(self._held, self._options.stale_after_s)
         self._deadlines = Deadlines(self._held)
@@ -176,7 +184,7 @@ class Worker:
 
     async def _take_turn(self, turn: Turn) -> None:
         """Claim for this tenant while it has jobs, slots are free and nobody else waits; then look ahead."""
-        if not self._slots.free(turn.job_types):
+        if not self._slots.free(turn.tenant, turn.job_types):
             self._due.stand_aside(turn, turn.job_types)
             return
         stack = AsyncExitStack()
@@ -213,17 +221,17 @@ class Worker:
     async def _claim(self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str]) -> set[str]:
         """Claim once and start the jobs; return the types of which there may be more and a slot is free."""
         # A tenant whose last turn failed risks one slot, not all of them.
-        limits = self._slots.take(wanted, 1 if self._failures[turn.tenant] else self._options.batch)
+        limits = self._slots.take(turn.tenant, wanted, 1 if self._failures[turn.tenant] else self._options.batch)
         unused = Counter(limits)
         try:
             claimed = await self._complete_and_claim(turn.tenant, conn, limits)
             self._start(visit, claimed)
             unused.subtract(Counter([job.job_type for job in claimed]))
         finally:
-            self._slots.give_back(unused)
+            self._slots.give_back(turn.tenant, unused)
         self._metrics.found.labels(turn.reason.value).inc(len(claimed))
         maybe_more = {name for name in wanted if not unused[name]}
-        free = self._slots.free(maybe_more)
+        free = self._slots.free(turn.tenant, maybe_more)
         if maybe_more - free:
             self._due.stand_aside(turn, maybe_more - free)
         return free
@@ -288,21 +296,22 @@ class Worker:
         ended = Counter((held.job.job_type, held.job.id in still_held) for held in batch)
         for (name, succeeded), number in ended.items():
             self._metrics.finished.labels(name, "succeeded" if succeeded else "lost").inc(number)
-        self._free_slots(Counter(held.job.job_type for held in batch))
+        for tenant in {held.ctx.tenant for held in batch}:  # one, if any
+            self._free_slots(tenant, Counter(held.job.job_type for held in batch))
 
     def _settled(self, held: HeldJob, outcome: str) -> None:
         self._held.remove(held)
         self._metrics.finished.labels(held.job.job_type, outcome).inc()
-        self._free_slots({held.job.job_type: 1})
+        self._free_slots(held.ctx.tenant, {held.job.job_type: 1})
         if outcome in {"retried", "snoozed"}:
             # Every worker learns when the job comes due, so the retry does not depend on this one.
             self._due.mark(held.ctx.tenant, Reason.TIMER)
             self._ring(held.ctx.tenant)
 
-    def _free_slots(self, numbers: dict[str, int]) -> None:
+    def _free_slots(self, tenant: str, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
             self._metrics.running.labels(name).dec(number)
-        self._slots.give_back(numbers)
+        self._slots.give_back(tenant, numbers)
 
     def _slots_freed(self) -> None:
         self._due.slots_freed(self._slots.free)
