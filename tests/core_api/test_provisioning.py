@@ -175,6 +175,18 @@ async def test_the_sweep_finishes_a_tenant_that_nobody_asks_for_again(core_api: 
     assert await is_complete(core_api, slug)
 
 
+async def test_the_sweep_leaves_a_tenant_to_the_maker_that_works_on_it(core_api: CoreApi) -> None:
+    slug = core_api.new_slug()
+    await die_after(core_api, slug, "database_created")
+    maker = await connect(dsn(core_api), application_name="tests")
+    await maker.execute("SELECT pg_advisory_lock(hashtextextended('nexarch tenant ' || $1, 0))", slug)
+
+    beside_the_maker = await core_api.app[PROVISIONER].finish_tenants(0.0)
+    await maker.close()
+
+    assert beside_the_maker == []
+
+
 async def test_the_sweep_goes_on_past_a_tenant_that_cannot_be_finished(core_api: CoreApi, cluster: Cluster) -> None:
     impossible, possible = core_api.new_slug(), core_api.new_slug()
     await die_after(core_api, impossible, "requested")
