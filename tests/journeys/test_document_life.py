@@ -13,7 +13,7 @@ from nexarch.db import connect
 from nexarch.tenant_database import database_dsn
 from nexarch.tracing import new_trace
 from nexarch.up.samples import make_samples
-from support.ingest import Ingest, Person, sign_in, tenant_database
+from support.ingest import Ingest, Person, sign_in, stored_files, tenant_database
 from support.processes import run_service
 from support.services import CoreApi
 from support.waiting import eventually
@@ -95,6 +95,30 @@ async def test_a_file_that_cannot_be_read_fails_once_with_its_reason_and_can_be_
         again = await processed(ingest, person, document["id"])
         assert status == 202
         assert again["processing_error"]["code"] == "password-required"
+
+
+@pytest.mark.parametrize("what", ["object", "bytes", "key"])
+async def test_a_stored_file_that_cannot_be_opened_fails_at_the_first_attempt(
+    core_api: CoreApi, ingest: Ingest, person: Person, what: str
+) -> None:
+    document = await ingest.upload(person, b"a text", mime_type="text/plain")
+    (file,) = (file for file in stored_files(ingest.settings, person) if document["id"] in str(file))
+    match what:
+        case "object":
+            file.unlink()
+        case "bytes":
+            file.write_bytes(file.read_bytes()[:-1] + b"?")
+        case "key":
+            async with tenant_database(core_api, person) as conn:
+                await conn.execute("UPDATE file_revisions SET kek_version = 99")
+
+    async with run_worker(worker_settings(core_api, ingest.settings)) as worker_url:
+        failed = await processed(ingest, person, document["id"])
+        async with ingest.session.get(f"{worker_url}/v1/jobs", headers=person.headers) as response:
+            (job,) = (await response.json())["items"]
+
+    assert failed["processing_error"]["code"] == "stored-object-unreadable"
+    assert (job["status"], job["attempts"]) == ("dead_letter", 1)
 
 
 async def test_when_a_worker_is_killed_in_the_middle_of_a_job_another_finishes_it(

@@ -22,6 +22,7 @@ from dms_worker.revisions import StoredRevision
 from nexarch.core_client import CoreClient
 from nexarch.crypto.envelope import SealBroken, unwrap_dek
 from nexarch.crypto.layout import ObjectDamaged, object_aad
+from nexarch.errors import NotFound
 from nexarch.job_types import ExtractText
 from nexarch.jobs import JobError
 from nexarch.objects import open_object
@@ -74,7 +75,7 @@ class TextExtraction:
                 )
             except Unreadable as error:
                 raise PermanentError(error.code, error.detail) from error
-            except (ObjectDamaged, SealBroken, ObjectNotFound) as error:
+            except (ObjectDamaged, SealBroken, ObjectNotFound, NotFound) as error:  # NotFound: the key
                 log.exception("the stored object cannot be opened", revision_id=str(payload.revision_id))
                 raise PermanentError(
                     "stored-object-unreadable", "The stored file cannot be opened. An operator must look at it."
