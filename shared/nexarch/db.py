@@ -30,6 +30,7 @@ AWAY: tuple[type[Exception], ...] = (
     asyncpg.OperatorInterventionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # of a connection that broke within a transaction, at its ROLLBACK
     ConnectionRefusedError,
     TimeoutError,
 )

@@ -20,7 +20,7 @@ from core_api.master_key import MasterKey
 from core_api.tenant_keys import create_first_key
 from core_api.tenants import Tenant, get_tenant
 from nexarch import channels
-from nexarch.db import Connection, connect, fetch_one, fetch_optional
+from nexarch.db import DATABASE_ERRORS, Connection, connect, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Invalid, Unavailable
 from nexarch.idempotency import IdempotencyKeyReused
 from nexarch.migrate import migrate_up, read_migrations
@@ -115,7 +115,7 @@ class Provisioner:
             await asyncio.sleep(every_s)
             try:
                 await self.finish_tenants(older_than_s)
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            except DATABASE_ERRORS as error:
                 log.warning("unfinished tenants cannot be looked for", reason=f"{type(error).__name__}: {error}")
 
     async def _finish_alone(self, slug: str) -> bool:
