@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick lint docs lock ci bench-upload
+.PHONY: help setup run test quick lint docs lock ci bench-upload bench-old-snapshot
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 
 bench-upload: $(STAMP)  ## how fast 1 GiB is received and completed, next to bare programs
 	@$(BIN)/python bench/upload.py
+
+bench-old-snapshot: $(STAMP)  ## how much one forgotten transaction slows the queue down
+	@$(BIN)/python bench/old_snapshot.py
 
 ci:  ## what .ci/run does: lint, then every test
 	@bash .ci/run
