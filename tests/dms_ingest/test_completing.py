@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nexarch.db import Connection
+from nexarch.db import Connection, connect
 from support.ingest import (
     PDF,
     Ingest,
@@ -91,3 +91,18 @@ async def test_without_core_api_nothing_is_sealed_and_complete_works_when_it_is_
         assert status == 200
         assert len(stored_files(ingest.settings, editor)) == 1
     await proxy.close()
+
+
+async def test_the_tenant_is_marked_active_before_the_commit_so_that_the_sweep_looks_at_it_soon(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    registry = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+    slug = editor.tenant.slug
+    await registry.execute("UPDATE tenants SET active_at = now() - interval '1 day' WHERE slug = $1", slug)
+
+    async with held_before_its_commit(core_api, ingest, editor):
+        sql = "SELECT active_at > now() - interval '1 minute' FROM tenants WHERE slug = $1"
+        is_active = await registry.fetchval(sql, slug)
+
+    await registry.close()
+    assert is_active is True
