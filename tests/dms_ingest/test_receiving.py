@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import socket
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dms_ingest.staging import StagedFile
 from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, run_ingest_process
 from support.services import CoreApi
 from support.waiting import eventually
@@ -237,3 +239,18 @@ async def test_a_stop_of_the_service_keeps_what_came(
         assert await received(ingest, editor, upload_id) == [(0, 2 * MIB + 5)]
     assert exit_code == 0
     await line.close()
+
+
+async def test_bytes_that_the_disk_does_not_promise_to_keep_are_not_recorded(
+    ingest: Ingest, editor: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_file: StagedFile) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    upload_id = await ingest.open_upload(editor, 5)
+    monkeypatch.setattr(StagedFile, "sync", fail)
+
+    status, _ = await ingest.put(editor, upload_id, b"hello")
+
+    assert status == 500
+    assert await received(ingest, editor, upload_id) == []
