@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -7,10 +8,12 @@ import pytest
 from dms_ingest.documents import DocumentNotFound, delete_document
 from dms_ingest.purge import NotInTrash, StoredObject, delete_objects, purge_document
 from dms_ingest.tags import assign_tag, create_tag
-from nexarch.db import Connection
+from nexarch.db import Connection, connect
 from nexarch.storage import ObjectNotFound
 from nexarch.storage.local import LocalStorage
+from support.database import TenantDatabase, add_user
 from support.documents import add_document, next_revision
+from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -43,6 +46,31 @@ async def test_only_a_document_of_the_trash_is_purged_and_only_once(tenant_conn:
     for gone in [document_id, uuid4()]:
         with pytest.raises(DocumentNotFound):
             await purge_document(tenant_conn, gone)
+
+
+async def test_of_two_who_purge_at_once_one_finds_the_document_gone(tenant_database: TenantDatabase) -> None:
+    user = await add_user(tenant_database.owner_dsn, "admin@example.org", "admin")
+    first = await connect(tenant_database.dsn, application_name="tests")
+    second = await connect(tenant_database.dsn, application_name="tests")
+    try:
+        document_id = await add_document(first, user)
+        await delete_document(first, document_id, if_versions=None)
+        async with first.transaction():
+            await purge_document(first, document_id)
+            other = asyncio.create_task(purge_in_transaction(second, document_id))
+            sql = "SELECT cardinality(pg_blocking_pids($1)) > 0"
+            await eventually(lambda: first.fetchval(sql, second.get_server_pid()))
+
+        with pytest.raises(DocumentNotFound):
+            await other
+    finally:
+        await first.close()
+        await second.close()
+
+
+async def purge_in_transaction(conn: Connection, document_id: UUID) -> None:
+    async with conn.transaction():
+        await purge_document(conn, document_id)
 
 
 @pytest.fixture
