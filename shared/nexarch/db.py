@@ -5,9 +5,10 @@ A statement names the columns it selects, and those names are the fields of the 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -34,6 +35,30 @@ AWAY: tuple[type[Exception], ...] = (
     ConnectionRefusedError,
     TimeoutError,
 )
+
+
+class TypesOnceConnection(asyncpg.Connection):
+    """A connection that learns what Postgres' own array types are once in this process, not once for itself.
+
+    The driver knows `uuid` but asks what `uuid[]` is: 5 ms for each new connection, most of what its first statement
+    takes. Types below the first free OID are the same in every database; ours are still asked for.
+    """
+
+    __slots__ = ()
+
+    async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> tuple[Any, Any]:
+        oids = tuple(sorted(typeoids))
+        if oids[-1] >= _FIRST_OWN_OID:
+            answer: tuple[Any, Any] = await super()._introspect_types(typeoids, timeout)  # type: ignore[misc]
+            return answer
+        if oids not in _builtin_types:
+            _builtin_types[oids], _statement = await super()._introspect_types(typeoids, timeout)  # type: ignore[misc]
+        return _builtin_types[oids], _NOTHING_ASKED
+
+
+_FIRST_OWN_OID = 16384  # FirstNormalObjectId in Postgres' access/transam.h
+_NOTHING_ASKED = SimpleNamespace(name="nothing was asked, so the statement in preparation is still there")
+_builtin_types: dict[tuple[int, ...], Any] = {}
 
 
 class RowMissing(LookupError):
@@ -89,6 +114,7 @@ def create_pool(
         command_timeout=command_timeout_s,
         timeout=10.0,
         init=set_codecs,
+        connection_class=TypesOnceConnection,
         server_settings=session_settings(application_name, idle_in_transaction_s),
     )
 

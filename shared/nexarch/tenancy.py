@@ -7,7 +7,7 @@ Which database a tenant has is core-api's word. It is kept for at most `ttl_s`, 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,7 +16,7 @@ import asyncpg
 import structlog
 
 from nexarch.core_client import DatabaseAddress
-from nexarch.db import Connection, Pool, session_settings, set_codecs
+from nexarch.db import Connection, Pool, TypesOnceConnection, session_settings, set_codecs
 from nexarch.errors import Unavailable
 
 log = structlog.get_logger(__name__)
@@ -35,7 +35,11 @@ class _Entry:
 
 
 class TenantPools:
-    """Tenant slug to pool. `resolve` asks core-api; its errors (unknown, suspended, away) reach the caller."""
+    """Tenant slug to pool. `resolve` asks core-api; its errors (unknown, suspended, away) reach the caller.
+
+    `max_connections` is for all tenants together, and soft: to open one more, the idle ones of the tenant that was
+    used longest ago are closed; where none is idle, nobody waits. `session` holds further settings of the sessions.
+    """
 
     def __init__(
         self,
@@ -46,9 +50,12 @@ class TenantPools:
         max_size: int = 8,
         ttl_s: float = 60.0,
         idle_s: float = 30.0,
+        max_connections: int | None = None,
+        session: Mapping[str, str] | None = None,
     ) -> None:
         self._resolve = resolve
-        self._application_name = application_name
+        self._session = session_settings(application_name) | dict(session or {})
+        self._max_connections = max_connections
         self._max_pools = max_pools
         self._max_size = max_size
         self._ttl_s = ttl_s
@@ -69,6 +76,8 @@ class TenantPools:
         entry = await self._entry(slug)
         entry.users += 1
         try:
+            if self._max_connections is not None and not entry.pool.get_size():
+                await self._make_room(self._max_connections - 1)
             yield entry.pool
         finally:
             entry.users -= 1
@@ -139,8 +148,21 @@ class TenantPools:
             command_timeout=30.0,
             timeout=10.0,
             init=set_codecs,
-            server_settings=session_settings(self._application_name),
+            connection_class=TypesOnceConnection,
+            reset=_leave_as_it_is,
+            server_settings=self._session,
         )
+
+    async def _make_room(self, at_most: int) -> None:
+        """Close idle tenants' connections, of the longest unused first, until no more than so many are open."""
+        connections = sum(entry.pool.get_size() for entry in self._entries.values())
+        for entry in list(self._entries.values()):
+            if connections <= at_most:
+                return
+            if entry.users == 0 and (size := entry.pool.get_size()):
+                connections -= size
+                self._close_soon(entry.pool)
+                entry.pool = await self._open(entry.address)  # does not suspend: it connects at its first use
 
     def _evict(self) -> None:
         """Drop the longest unused pools beyond the bound; the one just made is the last, so it stays."""
@@ -155,9 +177,19 @@ class TenantPools:
     def _close_if_done(self, entry: _Entry) -> None:
         if entry.stale and entry.users == 0:
             entry.stale = False  # closed once
-            task = asyncio.create_task(_close(entry.pool))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._close_soon(entry.pool)
+
+    def _close_soon(self, pool: Pool) -> None:
+        task = asyncio.create_task(_close(pool))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+async def _leave_as_it_is(_conn: Connection) -> None:
+    """Nothing to reset in a session that comes back, which would cost a round trip each time.
+
+    The driver has rolled back what was open. Nobody sets anything for longer than a transaction, or listens.
+    """
 
 
 async def _close(pool: Pool) -> None:

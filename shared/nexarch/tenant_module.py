@@ -1,15 +1,16 @@
 """What a module that serves the tenants has beside core-api: their databases, their people's tokens, the event bus."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from aiohttp import web
 from pydantic import Field, SecretStr
 
 from nexarch import channels
 from nexarch.auth import PRINCIPAL, Principal, User, bearer_token
+from nexarch.core_client import DatabaseAddress
 from nexarch.db import Connection
 from nexarch.doorbell import Doorbell
 from nexarch.errors import Unavailable
@@ -40,11 +41,19 @@ async def user_tokens(app: web.Application) -> AsyncIterator[None]:
     yield
 
 
-def tenants(settings: TenantModuleSettings, application_name: str) -> Context:
+class OpenPools(Protocol):
+    """How a module opens its pools: `TenantPools`, or a function that gives it more to go by."""
+
+    def __call__(
+        self, resolve: Callable[[str], Awaitable[DatabaseAddress]], *, application_name: str, max_size: int
+    ) -> TenantPools: ...
+
+
+def tenants(settings: TenantModuleSettings, application_name: str, open_pools: OpenPools = TenantPools) -> Context:
     """A cleanup context: `app[TENANTS]`, the tenants' databases, found through core-api."""
 
     async def context(app: web.Application) -> AsyncIterator[None]:
-        pools = TenantPools(app[CORE].database, application_name=application_name, max_size=settings.tenant_pool_size)
+        pools = open_pools(app[CORE].database, application_name=application_name, max_size=settings.tenant_pool_size)
         app[TENANTS] = pools
         yield
         await pools.close()

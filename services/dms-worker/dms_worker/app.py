@@ -6,6 +6,7 @@ from aiohttp import web
 
 from dms_worker import resources
 from dms_worker.keys import OPERATOR_FAILURES, SETTINGS
+from dms_worker.pools import worker_pools
 from dms_worker.routes import ROUTES
 from dms_worker.settings import Settings
 from nexarch import module, tenant_module
@@ -26,7 +27,7 @@ def create_app(settings: Settings) -> web.Application:
         [
             module.core_client(settings, "dms-worker"),
             tenant_module.user_tokens,
-            tenant_module.tenants(settings, "dms-worker"),
+            tenant_module.tenants(settings, "dms-worker", worker_pools),
             tenant_module.doorbell(settings, "dms-worker"),
             resources.storage,
             resources.worker,

@@ -245,9 +245,11 @@ class Worker:
         claimed: list[jobs.ClaimedJob] = []
         try:
             async with asyncio.timeout(self._options.turn_timeout_s):
-                if finished:
-                    rows = [held.job for held in finished]
+                rows = [held.job for held in finished]
+                if finished and limits:
                     still_held, claimed = await jobs.complete_and_claim(conn, rows, self.name, limits)
+                elif finished:
+                    still_held = await jobs.complete(conn, rows)
                 elif limits:
                     claimed = await jobs.claim(conn, self.name, limits)
         except BaseException:
