@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick lint docs lock ci bench-upload bench-old-snapshot
+.PHONY: help setup run test quick lint docs lock ci bench-queue bench-upload bench-old-snapshot
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -54,10 +54,13 @@ lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 	  $(addsuffix /pyproject.toml,$(PROJECTS)) --output-file requirements/runtime.txt
 	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --no-emit-package nexarch --no-emit-package core-api --no-emit-package dms-ingest --no-emit-package dms-worker --no-emit-package alerter \
-	  $(addsuffix /pyproject.toml,$(PROJECTS)) --all-extras --group dev --output-file requirements/dev.txt
+	  $(addsuffix /pyproject.toml,$(PROJECTS)) --all-extras --group dev --group bench --output-file requirements/dev.txt
 
 bench-upload: $(STAMP)  ## how fast 1 GiB is received and completed, next to bare programs
 	@$(BIN)/python bench/upload.py
+
+bench-queue: $(STAMP)  ## how fast the queue is, next to bare loops and to pgqueuer; CASE=drain for one, QUICK=1 for a try
+	@$(BIN)/python bench/queue.py $(if $(QUICK),--quick) $(CASE)
 
 bench-old-snapshot: $(STAMP)  ## how much one forgotten transaction slows the queue down
 	@$(BIN)/python bench/old_snapshot.py

@@ -8,9 +8,12 @@ file of one page, where ours is mostly the start of the child process. The floor
 of every page: no child, no cleaning. Each is the best of five rounds, taken in turn.
 """
 
+import sys
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's `queue`
+
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path

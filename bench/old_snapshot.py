@@ -8,10 +8,13 @@ claims 100, completes 100, one after the other on one connection, without any wo
 was taken before the first round, and `after` it was given up and the table vacuumed.
 """
 
+import sys
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's `queue`
+
 import asyncio
 import json
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path

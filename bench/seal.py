@@ -7,9 +7,12 @@ One JSON object per line: `{"bench": "seal", "case": "seal" | "open", "chunk_byt
 into another again and again: no header, no stream, one nonce. Both are the best of five rounds, taken in turn.
 """
 
+import sys
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's `queue`
+
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from functools import partial

@@ -13,6 +13,10 @@ Starts the whole platform in a folder of its own (`nexarch up`). One JSON object
 - `loop_lag`: how long another request waits while the large one is received and completed.
 """
 
+import sys
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's `queue`
+
 import asyncio
 import hashlib
 import json
@@ -20,7 +24,6 @@ import os
 import queue
 import re
 import subprocess
-import sys
 import tempfile
 import threading
 import time
