@@ -123,6 +123,17 @@ async def test_a_deleted_folder_is_unknown_and_its_name_is_free(tenant_conn: Con
     await folder(tenant_conn, user, "weg")
 
 
+async def test_a_folder_is_not_moved_into_a_deleted_or_unknown_one(tenant_conn: Connection, user: UUID) -> None:
+    moved, gone = await folder(tenant_conn, user, "bleibt"), await folder(tenant_conn, user, "geht")
+    await delete_folder(tenant_conn, gone.id)
+
+    for parent_id in [gone.id, uuid4()]:
+        with pytest.raises(FolderNotFound):
+            await change_folder(tenant_conn, moved.id, name=None, move=True, parent_id=parent_id)
+
+    assert (await get_folder(tenant_conn, moved.id)).parent_id is None
+
+
 async def test_a_folder_being_filled_is_not_deleted_under_the_document(tenant_database: TenantDatabase) -> None:
     user = await add_user(tenant_database.owner_dsn, "editor@example.org", "editor")
     filling = await connect(tenant_database.dsn, application_name="tests")

@@ -395,3 +395,13 @@ def routes_of(upload_id: str) -> list[tuple[str, str]]:
 
 def staged(ingest: Ingest, person: Person) -> list[str]:
     return [file.name for file in (ingest.settings.staging_dir / person.tenant.slug).iterdir()]
+
+
+async def test_a_document_in_the_trash_takes_no_further_revision(ingest: Ingest, editor: Person) -> None:
+    document = await ingest.upload(editor, PDF)
+    await ingest.call(editor, "DELETE", f"/v1/documents/{document['id']}")
+
+    new = {"filename": "x.pdf", "mime_type": "application/pdf", "size": 5, "document_id": document["id"]}
+    status, problem = await ingest.call(editor, "POST", "/v1/uploads", json=new)
+
+    assert (status, problem["type"]) == (404, "/problems/document-not-found")
