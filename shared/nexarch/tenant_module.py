@@ -10,11 +10,12 @@ from pydantic import Field, SecretStr
 
 from nexarch import channels
 from nexarch.auth import PRINCIPAL, Principal, User, bearer_token
+from nexarch.bell_metrics import count_rings
 from nexarch.core_client import DatabaseAddress
 from nexarch.db import Connection
 from nexarch.doorbell import Doorbell
 from nexarch.errors import Unavailable
-from nexarch.http import CHECKS
+from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener, Wake
 from nexarch.module import CORE, ModuleSettings
 from nexarch.tenancy import TenantPools
@@ -66,6 +67,7 @@ def doorbell(settings: TenantModuleSettings, application_name: str) -> Context:
 
     async def context(app: web.Application) -> AsyncIterator[None]:
         bell = Doorbell(settings.bus_dsn.get_secret_value(), application_name=application_name)
+        count_rings(app[METRICS], bell)
         async with bell:
             app[DOORBELL] = bell
             yield

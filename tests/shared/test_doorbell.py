@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 import asyncpg
 import pytest
+from prometheus_client import CollectorRegistry
 
 from nexarch import channels
+from nexarch.bell_metrics import count_rings
 from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
 from support.proxy import proxied
@@ -209,3 +211,24 @@ async def test_nobody_else_may_arm(ear: Ear) -> None:
     )
 
     assert allowed
+
+
+async def test_the_rings_are_counted_in_the_metrics(bus_dsn: str) -> None:
+    registry = CollectorRegistry()
+    async with Doorbell(bus_dsn, application_name="tests", interval_s=60.0) as bell:
+        count_rings(registry, bell)
+        bell.ring("acme")
+        await eventually(lambda: sent(bell))
+        bell.ring("acme")
+        bell.ring("acme")
+
+        counted = {
+            result: registry.get_sample_value("nexarch_rings_total", {"result": result})
+            for result in ("sent", "coalesced", "failed")
+        }
+
+    assert counted == {"sent": 1, "coalesced": 1, "failed": 0}
+
+
+async def sent(bell: Doorbell) -> bool:
+    return bell.sent == 1

@@ -239,6 +239,15 @@ async def test_a_delayed_job_is_not_due_yet(conn: Connection) -> None:
     assert outlook == jobs.Outlook(due_in_s=120, stale_in_s=None)
 
 
+async def test_the_outlook_is_the_earliest_of_all_priorities(conn: Connection) -> None:
+    for priority, delay_s in ((5, 90), (5, 80), (0, 30), (0, 70), (-3, 60)):
+        await jobs.enqueue(conn, "task", {}, priority=priority, delay_s=delay_s)
+    await jobs.enqueue(conn, "other", {}, delay_s=10)
+
+    assert (await jobs.next_due(conn, ["task"], 60)).due_in_s == 30
+    assert (await jobs.next_due(conn, ["task", "other"], 60)).due_in_s == 10
+
+
 async def test_the_outlook_tells_when_the_first_lock_goes_stale(conn: Connection) -> None:
     await jobs.enqueue_many(conn, [NewJob("task", {}), NewJob("task", {})])
     await claim_one(conn)

@@ -1,6 +1,8 @@
 """Jobs whose worker died or stops: back into the queue, or to the dead letters when no attempt is left."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
@@ -13,22 +15,34 @@ from nexarch.db import Connection
 log = structlog.get_logger(__name__)
 
 
-async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobType], stale_after_s: float) -> int:
-    """Take back the jobs of these types whose locks are older than `stale_after_s`; return how many.
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What was taken from lost workers: how many jobs, and how many of these are dead letters now, by type."""
+
+    jobs: int
+    dead: Counter[str]
+
+
+async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobType], stale_after_s: float) -> TakenBack:
+    """Take back the jobs of these types whose locks are older than `stale_after_s`.
 
     What is given up needs its hook in the same transaction, so these end one by one: one hook that fails keeps
     only its own job back, which is then tried again.
     """
     by_name = {job_type.name: job_type for job_type in job_types}
     reclaimed = await jobs.reclaim(conn, list(by_name), stale_after_s)
+    dead: Counter[str] = Counter()
     for job in await jobs.lost_jobs(conn, list(by_name), stale_after_s):
         try:
-            reclaimed += await _bury(conn, tenant, by_name[job.job_type], job, stale_after_s)
+            fate = await _bury(conn, tenant, by_name[job.job_type], job, stale_after_s)
         except Exception:
             log.exception("giving up not noted", tenant=tenant, job_id=job.id)
+            continue
+        reclaimed += fate is not None
+        dead[job.job_type] += fate is jobs.Fate.DEAD
     if reclaimed:
         log.warning("jobs of lost workers taken back", tenant=tenant, jobs=reclaimed)
-    return reclaimed
+    return TakenBack(reclaimed, dead)
 
 
 async def release_all(conn: Connection, group: Sequence[HeldJob]) -> Mapping[UUID, jobs.Fate]:
@@ -41,10 +55,12 @@ async def release_all(conn: Connection, group: Sequence[HeldJob]) -> Mapping[UUI
     return fates
 
 
-async def _bury(conn: Connection, tenant: str, job_type: JobType, job: jobs.ClaimedJob, stale_after_s: float) -> bool:
+async def _bury(
+    conn: Connection, tenant: str, job_type: JobType, job: jobs.ClaimedJob, stale_after_s: float
+) -> jobs.Fate | None:
     async with conn.transaction():
         fate = await jobs.bury_lost(conn, job, stale_after_s)
         if fate is not None and job_type.on_dead is not None:
             error = jobs.CANCELLED if fate is jobs.Fate.CANCELLED else jobs.WORKER_LOST
             await job_type.on_dead(DeadJob(tenant, job, conn), error)
-    return fate is not None
+    return fate

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from dms_worker.lost import TakenBack
 from nexarch.listen import Listener
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -43,11 +44,6 @@ class JobMetrics:
         )
         self.wait = {name: wait.labels(name) for name in job_types}
         self.run = {name: run.labels(name) for name in job_types}
-        for name in job_types:
-            self.claimed.labels(name)
-            self.running.labels(name)
-            for outcome in OUTCOMES:
-                self.finished.labels(name, outcome)
         self.found = Counter(
             "nexarch_jobs_found",
             "Jobs claimed, by what led to them: a ring, a timer or the sweep",
@@ -55,6 +51,7 @@ class JobMetrics:
             registry=registry,
         )
         self.reclaimed = Counter("nexarch_jobs_reclaimed", "Jobs taken from lost workers", registry=registry)
+        self.dead_letters = Counter("nexarch_jobs_dead_letters", "Jobs given up by us", by_type, registry=registry)
         self.failed_turns = Counter(
             "nexarch_jobs_failed_turns", "Looks at a tenant that its database did not answer", registry=registry
         )
@@ -65,3 +62,21 @@ class JobMetrics:
             "nexarch_jobs_listener_connections", "Connections of the listener since the start", registry=registry
         )
         connections.set_function(lambda: float(listener.connections))
+        for name in job_types:
+            self.claimed.labels(name)
+            self.running.labels(name)
+            self.dead_letters.labels(name)
+            for outcome in OUTCOMES:
+                self.finished.labels(name, outcome)
+
+    def ended(self, job_type: str, outcome: str) -> None:
+        """An attempt ended without success."""
+        self.finished.labels(job_type, outcome).inc()
+        if outcome == "dead":
+            self.dead_letters.labels(job_type).inc()
+
+    def taken_back(self, taken: TakenBack) -> None:
+        """Jobs were taken from lost workers."""
+        self.reclaimed.inc(taken.jobs)
+        for name, number in taken.dead.items():
+            self.dead_letters.labels(name).inc(number)

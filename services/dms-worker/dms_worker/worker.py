@@ -23,6 +23,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from dms_worker.completions import Completions
+from dms_worker.depths import Depths
 from dms_worker.due import DueTenants, Reason, Turn
 from dms_worker.held import Deadlines, Heartbeat, HeldJob, HeldJobs, Visit
 from dms_worker.job_types import JobContext, JobType
@@ -101,10 +102,12 @@ class Worker:
         self._sweep = Sweep(directory, self._due, self._options.sweep_interval_s)
         wakes = {channels.JOBS: self._rung} | dict(also_wakes or {})
         self.listener = Listener(bus_dsn, wakes, application_name="nexarch-worker-bus")
+        self._depths = Depths(registry, self._job_types)
         self._metrics = JobMetrics(registry, self.listener, self._job_types)
         self._completions = Completions(self._completed)
         self._runner = Runner(self._completions, self._metrics, self._settled)
         self._failures: Counter[str] = Counter()  # failed turns in a row, by tenant
+        self._looked_at: dict[str, float] = {}  # tenant to the time of the last look ahead, by time.monotonic()
         self._stop = asyncio.Event()
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -211,8 +214,12 @@ class Worker:
         while wanted and not self._stop.is_set():
             wanted = await self._claim(turn, visit, conn, wanted)
             if wanted and self._due.others_wait:
+                if self._locks_are_due(turn.tenant):
+                    break
                 self._due.again(turn, wanted)
                 return
+        if wanted and not self._stop.is_set():
+            self._due.again(turn, wanted)
         async with asyncio.timeout(self._options.turn_timeout_s):
             await self._look_ahead(turn.tenant, conn)
         # So that jobs that are done by now need no connection of their own.
@@ -273,16 +280,23 @@ class Worker:
 
     async def _look_ahead(self, tenant: str, conn: Connection) -> None:
         """Take back what dead workers hold, and set the timer for whatever comes next without a ring."""
-        # What waits for a slot has another turn anyway, and would be due now at every look.
+        # What waits for a slot has another turn anyway, and would be due now at every look. Its locks are looked at all
+        # the same, now and then: a backlog that never ends must not hide what a dead worker holds.
         names = sorted(self._job_types.keys() - self._due.types_aside(tenant))
+        locks = sorted(self._job_types) if names or self._locks_are_due(tenant) else []
+        if not locks:
+            return
         stale_after_s = self._options.stale_after_s
+        self._looked_at[tenant] = time.monotonic()
         next_period_s = await self._periods.begin(tenant, conn)
-        outlook = await jobs.next_due(conn, names, stale_after_s)
-        times = [seconds for seconds in (outlook.due_in_s, outlook.stale_in_s, next_period_s) if seconds is not None]
+        outlook = await jobs.next_due(conn, names, stale_after_s, lock_types=locks)
+        measure_s = await self._depths.measure(tenant, conn)
+        wishes = (outlook.due_in_s, outlook.stale_in_s, next_period_s, measure_s)
+        times = [seconds for seconds in wishes if seconds is not None]
         if outlook.stale_in_s == 0:
-            reclaimed = await reclaim_lost(conn, tenant, [self._job_types[name] for name in names], stale_after_s)
-            self._metrics.reclaimed.inc(reclaimed)
-            if reclaimed:
+            taken = await reclaim_lost(conn, tenant, list(self._job_types.values()), stale_after_s)
+            self._metrics.taken_back(taken)
+            if taken.jobs:
                 # The others too: they may have the free slots, and must know the times should this worker die.
                 self._due.mark(tenant, Reason.TIMER)
                 self._ring(tenant)
@@ -291,6 +305,10 @@ class Worker:
         if times:
             # What is due now and was not claimed is in another worker's claim, which ends in a moment.
             self._due.mark_later(tenant, max(0.05, min(times)), Reason.TIMER)
+
+    def _locks_are_due(self, tenant: str) -> bool:
+        """Whether the last look at a tenant's locks is long ago, measured by the stale time."""
+        return self._looked_at.get(tenant, 0.0) + self._options.stale_after_s / 3 < time.monotonic()
 
     def _completed(self, batch: Sequence[HeldJob], still_held: set[UUID]) -> None:
         for held in batch:
@@ -303,7 +321,7 @@ class Worker:
 
     def _settled(self, held: HeldJob, outcome: str) -> None:
         self._held.remove(held)
-        self._metrics.finished.labels(held.job.job_type, outcome).inc()
+        self._metrics.ended(held.job.job_type, outcome)
         self._free_slots(held.ctx.tenant, {held.job.job_type: 1})
         if outcome in {"retried", "snoozed"}:
             # Every worker learns when the job comes due, so the retry does not depend on this one.

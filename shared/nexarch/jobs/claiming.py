@@ -94,25 +94,51 @@ async def heartbeat(
 
 
 async def next_due(
-    conn: Connection, job_types: Sequence[str], stale_after_s: float, *, queue: Queue = Queue.DOCUMENTS
+    conn: Connection,
+    job_types: Sequence[str],
+    stale_after_s: float,
+    *,
+    lock_types: Sequence[str] | None = None,
+    queue: Queue = Queue.DOCUMENTS,
 ) -> Outlook:
-    """When to look at this queue again if no ring comes first: retries, schedules, locks of workers that died."""
+    """When to look at this queue again if no ring comes first: retries, schedules, locks of workers that died.
+
+    The locks of `lock_types` are looked at, by default of the same types.
+    """
+    # From priority to priority, of each only the first: a minimum over all would read every job that waits.
     sql = queue.sql("""
         SELECT extract(epoch FROM min(pending.available_at) - now())::float8 AS due_in_s,
-            extract(epoch FROM min(running.stale_at) - now())::float8 AS stale_in_s
+            extract(epoch FROM (
+                SELECT min(locked_at) + make_interval(secs => $2)
+                FROM {jobs}
+                WHERE status = 'processing' AND job_type = ANY($3::text[])
+            ) - now())::float8 AS stale_in_s
         FROM unnest($1::text[]) AS wanted (job_type)
-        LEFT JOIN LATERAL (
-            SELECT min(available_at) AS available_at
-            FROM {jobs}
-            WHERE status = 'pending' AND job_type = wanted.job_type
-        ) AS pending ON true
-        LEFT JOIN LATERAL (
-            SELECT min(locked_at) + make_interval(secs => $2) AS stale_at
-            FROM {jobs}
-            WHERE status = 'processing' AND job_type = wanted.job_type
-        ) AS running ON true
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE first AS (
+                (
+                    SELECT priority, available_at
+                    FROM {jobs}
+                    WHERE status = 'pending' AND job_type = wanted.job_type
+                    ORDER BY priority DESC, available_at, id
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT below.priority, below.available_at
+                FROM first
+                CROSS JOIN LATERAL (
+                    SELECT priority, available_at
+                    FROM {jobs}
+                    WHERE status = 'pending' AND job_type = wanted.job_type AND priority < first.priority
+                    ORDER BY priority DESC, available_at, id
+                    LIMIT 1
+                ) AS below
+            )
+            SELECT min(available_at) AS available_at FROM first
+        ) AS pending
     """)
-    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s)
+    locks = job_types if lock_types is None else lock_types
+    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s, locks)
     return Outlook(_not_negative(outlook.due_in_s), _not_negative(outlook.stale_in_s))
 
 
