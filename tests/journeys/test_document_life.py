@@ -121,6 +121,27 @@ async def test_a_stored_file_that_cannot_be_opened_fails_at_the_first_attempt(
     assert (job["status"], job["attempts"]) == ("dead_letter", 1)
 
 
+async def test_a_document_whose_attempt_failed_for_our_fault_is_queued_again_until_one_succeeds(
+    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = await ingest.upload(person, b"a patient text", mime_type="text/plain", filename="a.txt")
+    async with run_worker(worker_settings(core_api, ingest.settings)), tenant_database(core_api, person) as conn:
+
+        async def failed_once() -> bool:
+            sql = "SELECT status = 'pending' AND attempts = 1 FROM processing_jobs"
+            return bool(await conn.fetchval(sql))
+
+        with monkeypatch.context() as broken:
+            broken.setattr("sys.executable", "/nowhere/python")
+            await eventually(failed_once)
+        _, waiting = await ingest.call(person, "GET", f"/v1/documents/{document['id']}")
+        await conn.execute("UPDATE processing_jobs SET available_at = now()")
+        await ingest.upload(person, b"rings the bell", mime_type="text/plain", filename="b.txt")
+        done = await processed(ingest, person, document["id"])
+
+    assert (waiting["processing_state"], done["processing_state"]) == ("queued", "processed")
+
+
 async def test_when_a_worker_is_killed_in_the_middle_of_a_job_another_finishes_it(
     core_api: CoreApi, ingest: Ingest, person: Person
 ) -> None:

@@ -5,6 +5,8 @@ from uuid import UUID
 
 from nexarch.db import Connection, fetch_optional
 
+_STORE_TIMEOUT_S = 60.0  # as long as the tenant role may take for one statement
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRevision:
@@ -28,8 +30,18 @@ async def begin_processing(conn: Connection, document_id: UUID, revision_id: UUI
 
 
 async def store_text(conn: Connection, revision_id: UUID, text: str) -> None:
-    """Replace the searchable text of a revision."""
-    await conn.execute("SELECT store_text($1, $2)", revision_id, text)
+    """Replace the searchable text of a revision; a text of ten million characters takes some ten seconds."""
+    await conn.execute("SELECT store_text($1, $2)", revision_id, text, timeout=_STORE_TIMEOUT_S)
+
+
+async def mark_queued(conn: Connection, revision_id: UUID) -> None:
+    """Show that a revision waits for another attempt."""
+    sql = """
+        UPDATE file_revisions
+        SET processing_state = 'queued'
+        WHERE id = $1 AND processing_state = 'processing'
+    """
+    await conn.execute(sql, revision_id)
 
 
 async def mark_processed(conn: Connection, revision_id: UUID, page_count: int | None) -> None:

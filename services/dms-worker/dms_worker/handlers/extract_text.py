@@ -53,11 +53,18 @@ class TextExtraction:
         if revision is None:
             log.info("the revision was purged meanwhile", revision_id=str(payload.revision_id))
             return
-        text = await self._extract(ctx.tenant, payload, revision)
         try:
+            text = await self._extract(ctx.tenant, payload, revision)
             await self._store(ctx, payload.revision_id, text)
         except _LostMeanwhile:
             log.warning("the job was lost meanwhile; its result is not written")
+        except PermanentError:
+            raise
+        except Exception:
+            # It waits for its next attempt now; the last one makes it `failed`.
+            async with ctx.pool.acquire() as conn:
+                await revisions.mark_queued(conn, payload.revision_id)
+            raise
 
     async def gave_up(self, dead: DeadJob, error: JobError) -> None:
         """In the transaction that makes the job a dead letter: the revision says why."""
