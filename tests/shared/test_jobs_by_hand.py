@@ -150,6 +150,40 @@ async def test_what_was_given_up_is_queued_again_only_if_that_is_asked_for(conn:
     assert (await claim_one(conn)).id == job_id
 
 
+@pytest.mark.parametrize("status", [None, *Status])
+async def test_jobs_are_listed_by_state_and_type_newest_first(conn: Connection, status: Status | None) -> None:
+    await make_dead(conn)
+    await jobs.discard(conn, await make_dead(conn))
+    for _ in range(2):
+        await jobs.enqueue(conn, "task", {})
+    done, _running = await claim(conn, 2)
+    await jobs.complete(conn, [done])
+    await jobs.enqueue_many(conn, [NewJob("task", {}), NewJob("other", {})])
+
+    listed = await jobs.list_jobs(conn, status=status, job_type="task", limit=10)
+    second = await jobs.list_jobs(conn, status=status, job_type="task", before=listed[0].id, limit=10)
+
+    assert len(listed) == (5 if status is None else 1)
+    assert {job.status for job in listed} == ({status} if status else set(Status))
+    assert second == listed[1:]
+    assert [job.id for job in listed] == sorted((job.id for job in listed), reverse=True)
+
+
+async def test_dead_letters_are_found_among_many_finished_jobs_by_their_own_index(conn: Connection) -> None:
+    await conn.execute("""
+        INSERT INTO processing_jobs (job_type, payload, status, finished_at)
+        SELECT 'task', '{}', 'succeeded', now() FROM generate_series(1, 20000)
+    """)
+    dead = await make_dead(conn)
+    await conn.execute("ANALYZE processing_jobs")
+    scans = "SELECT pg_stat_get_xact_numscans('processing_jobs_dead'::regclass)"
+    before = await conn.fetchval(scans)
+
+    assert [job.id for job in await jobs.list_jobs(conn, status=Status.DEAD_LETTER, limit=10)] == [dead]
+
+    assert await conn.fetchval(scans) == before + 1
+
+
 # Cancel
 
 

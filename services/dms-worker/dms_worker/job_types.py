@@ -1,11 +1,14 @@
 """What a handler is given, what it may raise, and how its job type wants to be run."""
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from nexarch import jobs
 from nexarch.db import Connection, Pool
 from nexarch.jobs import ClaimedJob, Job, JobError, RetryPolicy
+
+_YEAR_S = 365 * 86400.0
 
 
 class PermanentError(Exception):
@@ -18,11 +21,13 @@ class PermanentError(Exception):
 
 
 class Snooze(Exception):
-    """Not now: the job comes back after so many seconds, and this attempt does not count."""
+    """Not now: the job comes back after so many seconds (at most a year), and this attempt does not count."""
 
     def __init__(self, seconds: float) -> None:
+        if math.isnan(seconds):
+            raise ValueError("a job cannot be snoozed for NaN seconds")
         super().__init__(f"snoozed for {seconds:g} s")
-        self.seconds = max(0.0, seconds)
+        self.seconds = min(max(0.0, seconds), _YEAR_S)  # a time that Postgres cannot hold would never be written
 
 
 @dataclass(slots=True)
