@@ -59,6 +59,7 @@ COMPLETE = SESSION | {
 }
 USAGE = {"metric": "'storage_bytes'", "delta": "-5"}
 PART = {"revision_id": FIRST, "part": "1", "content": "'x'", "search": "''"}
+JOB = {"job_type": "'extract_text_2'", "payload": "'{}'", "idempotency_key": "'key'", "traceparent": "'00-1'"}
 
 PRESENT = [
     insert("users", USER, id=ANNA, email="'anna@example.org'"),
@@ -84,6 +85,7 @@ PRESENT = [
 
 VALID = [
     insert("users", USER),
+    insert("processing_jobs", JOB),
     insert("folders", FOLDER),
     insert("folders", FOLDER, name="'Below'", deleted_at="now()"),
     insert("folders", FOLDER, name="'Below'", parent_id="NULL"),
@@ -236,6 +238,12 @@ REFUSED = [
     *(("upload_sessions_idempotency_key_form", insert("upload_sessions", SESSION, idempotency_key=key))
       for key in ["''", "repeat('x', 256)"]),
     ("upload_sessions_expire_after_creation", insert("upload_sessions", SESSION, expires_at="now()")),
+    # jobs
+    *(("job_type_form", insert("processing_jobs", JOB, job_type=name))
+      for name in ["''", "'Extract'", "'0extract'", "'_extract'", "'extract text'", "'täglich'", "repeat('x', 64)"]),
+    *(("job_payload_form", insert("processing_jobs", JOB, payload=value)) for value in ["'[]'", "'1'", "'null'"]),
+    *(("job_key_form", insert("processing_jobs", JOB, idempotency_key=key)) for key in ["''", "repeat('x', 256)"]),
+    ("job_traceparent_form", insert("processing_jobs", JOB, traceparent="repeat('x', 256)")),
     # usage and texts
     ("usage_outbox_metric_form", insert("usage_outbox", USAGE, metric="'Bytes stored'")),
     ("document_texts_pkey", insert("document_texts", PART, part="0")),

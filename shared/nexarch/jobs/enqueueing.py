@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,10 +12,14 @@ import asyncpg
 
 from nexarch.db import Connection
 from nexarch.errors import Invalid
+from nexarch.jobs.bulk import insert_alike
 from nexarch.jobs.rows import Queue
 
 # From the driver (a number that does not fit), from Postgres (NUL in a text), from the table's own rules.
 _REFUSALS = (ValueError, asyncpg.DataError, asyncpg.CheckViolationError)
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 class JobRefused(Invalid):
@@ -36,6 +41,9 @@ class NewJob:
     traceparent: str | None = None
     queued_key: str | None = None
     run_at: datetime | None = None
+
+
+_all_but_payload = attrgetter(*(field.name for field in fields(NewJob) if field.name != "payload"))
 
 
 async def enqueue(
@@ -64,7 +72,8 @@ async def enqueue(
     sql = queue.sql("""
         INSERT INTO {jobs} (job_type, payload, idempotency_key, queued_key, priority, max_attempts, available_at,
             traceparent)
-        VALUES ($1, $2::text::jsonb, $3, $4, $5, $6, coalesce($7, now() + make_interval(secs => $8)), $9)
+        VALUES ($1::text, $2::text::jsonb, $3::text, $4, $5, $6, coalesce($7, now() + make_interval(secs => $8)),
+            $9::text)
         ON CONFLICT DO NOTHING
         RETURNING id
     """)
@@ -99,6 +108,8 @@ async def enqueue_many(conn: Connection, jobs: Sequence[NewJob], *, queue: Queue
 
     Two callers may share keys: they insert in the order of the keys, so neither can deadlock the other.
     """
+    if len(set(map(_all_but_payload, jobs))) == 1 and jobs[0].idempotency_key is None and jobs[0].queued_key is None:
+        return await _insert_alike(conn, jobs, queue)
     plain = [job for job in jobs if _key(job) is None]
     keyed = {key: job for job in reversed(jobs) if (key := _key(job)) is not None}  # of equal keys the first
     by_key: dict[_Key, UUID] = {}
@@ -120,6 +131,24 @@ async def enqueue_many(conn: Connection, jobs: Sequence[NewJob], *, queue: Queue
         plain, missing = [], [job for key, job in keyed.items() if key not in by_key]
     ids = iter(without_key)
     return [next(ids) if (key := _key(job)) is None else by_key[key] for job in jobs]
+
+
+async def _insert_alike(conn: Connection, jobs: Sequence[NewJob], queue: Queue) -> list[UUID]:
+    like = jobs[0]
+    try:
+        return await insert_alike(
+            conn,
+            [_payload_json(job.payload) for job in jobs],
+            job_type=like.job_type,
+            priority=like.priority,
+            max_attempts=like.max_attempts,
+            delay_s=like.delay_s,
+            run_at=_aware(like.run_at),
+            traceparent=like.traceparent,
+            queue=queue,
+        )
+    except _REFUSALS as error:
+        raise JobRefused(f"The queue refuses one of these jobs: {_reason(error)}.") from error
 
 
 class _Key(NamedTuple):
@@ -195,8 +224,9 @@ def _aware(run_at: datetime | None) -> datetime | None:
 def _payload_json(payload: Mapping[str, Any]) -> str:
     """The payload as JSON text; JobRefused names what JSON or Postgres cannot hold."""
     try:
-        text = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
-        text.encode()  # a lone surrogate has no UTF-8
+        text = _encoder.encode(dict(payload))
+        if not text.isascii():
+            text.encode()  # a lone surrogate has no UTF-8
     except (TypeError, ValueError, RecursionError) as error:
         raise JobRefused(f"The payload is not JSON: {type(error).__name__}.") from error
     if "\\u0000" in text and "\x00" in _all_text(payload):
