@@ -279,3 +279,33 @@ async def test_what_a_dead_worker_held_is_taken_back_though_the_backlog_never_en
         tenants = {"acme": tenant_dsn, "other": other.dsn}
         async with working([task(one_more)], tenants, bus_dsn, concurrency=1, stale_after_s=3.0):
             await asyncio.wait_for(lost_ran.wait(), 10)
+
+
+async def test_a_hook_that_fails_at_a_stop_keeps_back_only_its_own_tenants_jobs(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, cluster: Cluster
+) -> None:
+    running: set[UUID] = set()
+
+    async def endless(ctx: JobContext) -> None:
+        running.add(ctx.job.id)
+        await asyncio.Event().wait()
+
+    async def both_run() -> bool:
+        return len(running) == 2
+
+    async def on_dead(_dead: DeadJob, _error: JobError) -> None:
+        raise RuntimeError("no")
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with database.own_tenant(cluster) as other:
+        other_conn = await connect(other.dsn, application_name="tests")
+        other_id = await jobs.enqueue(other_conn, "task", {})
+        tenants = {"acme": tenant_dsn, "other": other.dsn}
+        async with working([task(endless, on_dead=on_dead)], tenants, bus_dsn, grace_s=0.0):
+            await eventually(both_run)
+            await jobs.cancel(conn, job_id)
+        released = (await jobs.get_job(other_conn, other_id)).status
+        await other_conn.close()
+
+    assert released == "pending"
+    assert (await jobs.get_job(conn, job_id)).status == "processing"

@@ -360,11 +360,12 @@ class Worker:
         try:
             async with borrow(group[-1].visit.pool, self._options.turn_timeout_s) as conn:
                 released = await release_all(conn, group)
-        except DATABASE_ERRORS as error:
+        except Exception as error:  # noqa: BLE001 - a hook may raise anything, and other tenants' jobs are waiting
             # The locks go stale instead, and the attempts count.
             _log.warning("release_failed", tenant=tenant, jobs=len(group), reason=f"{type(error).__name__}: {error}")
             return
         for held in group:
-            self._settled(held, "released" if held.job.id in released else "lost")
+            fate = released.get(held.job.id)
+            self._settled(held, "released" if fate is jobs.Fate.QUEUED else fate or "lost")
             await held.visit.leave()
         self._ring(tenant)
