@@ -32,6 +32,7 @@ import structlog
 
 from bench.queue_cases import bell, tenants, throughput, waking
 from bench.queue_cases.stage import Stage, open_stage
+from dms_worker.__main__ import collect_rarely
 
 TENANT = "acme"
 
@@ -53,6 +54,7 @@ CASES: dict[str, Callable[[Stage, int], Awaitable[None]]] = {
 
 async def main(cases: list[str], part: int) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    collect_rarely()
     async with open_stage() as stage:
         await stage.add_tenant(TENANT)
         for case in cases:

@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from dms_worker.durations import Durations
 from dms_worker.lost import TakenBack
 from nexarch.listen import Listener
-
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 OUTCOMES = ("succeeded", "retried", "snoozed", "dead", "cancelled", "folded", "released", "lost")
 
@@ -28,22 +27,10 @@ class JobMetrics:
             registry=registry,
         )
         self.running = Gauge("nexarch_jobs_running", "Jobs held now", by_type, registry=registry)
-        wait = Histogram(
-            "nexarch_jobs_wait_seconds",
-            "From the time a job was due until its claim",
-            by_type,
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        run = Histogram(
-            "nexarch_jobs_run_seconds",
-            "From the start of a handler to its end",
-            by_type,
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.wait = {name: wait.labels(name) for name in job_types}
-        self.run = {name: run.labels(name) for name in job_types}
+        wait = "From the time a job was due until its claim"
+        self.wait = Durations("nexarch_jobs_wait_seconds", wait, job_types, registry).series
+        run = "From the start of a handler to its end"
+        self.run = Durations("nexarch_jobs_run_seconds", run, job_types, registry).series
         self.found = Counter(
             "nexarch_jobs_found",
             "Jobs claimed, by what led to them: a ring, a timer or the sweep",
