@@ -3,7 +3,6 @@
 import os
 import struct
 import time
-from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -19,7 +18,8 @@ _RANDOM = (1 << 62) - 1
 
 async def insert_alike(
     conn: Connection,
-    payloads: Sequence[str],
+    number: int,
+    payloads: str,
     *,
     job_type: str,
     priority: int,
@@ -29,14 +29,14 @@ async def insert_alike(
     traceparent: str | None,
     queue: Queue,
 ) -> list[UUID]:
-    """Insert a job for each payload (JSON text); their ids in the same order."""
+    """Insert a job for each of so many payloads, given as one JSON array; their ids in the same order."""
     sql = queue.sql("""
         INSERT INTO {jobs} (id, job_type, payload, priority, max_attempts, available_at, traceparent)
         SELECT id, $3::text, payload::jsonb, $4::smallint, $5::integer,
             coalesce($6::timestamptz, now() + make_interval(secs => $7::float8)), $8::text
-        FROM unnest($1::uuid[], $2::text[]) AS new (id, payload)
+        FROM ROWS FROM (unnest($1::uuid[]), json_array_elements($2::text::json)) AS new (id, payload)
     """)
-    ids = uuids_in_order(len(payloads))
+    ids = uuids_in_order(number)
     await conn.execute(sql, ids, payloads, job_type, priority, max_attempts, run_at, delay_s, traceparent)
     return ids
 

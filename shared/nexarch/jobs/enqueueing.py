@@ -138,7 +138,8 @@ async def _insert_alike(conn: Connection, jobs: Sequence[NewJob], queue: Queue) 
     try:
         return await insert_alike(
             conn,
-            [_payload_json(job.payload) for job in jobs],
+            len(jobs),
+            _as_json([dict(job.payload) for job in jobs]),
             job_type=like.job_type,
             priority=like.priority,
             max_attempts=like.max_attempts,
@@ -222,14 +223,18 @@ def _aware(run_at: datetime | None) -> datetime | None:
 
 
 def _payload_json(payload: Mapping[str, Any]) -> str:
-    """The payload as JSON text; JobRefused names what JSON or Postgres cannot hold."""
+    return _as_json(dict(payload))
+
+
+def _as_json(value: dict[str, Any] | list[dict[str, Any]]) -> str:
+    """One payload or many as JSON text; JobRefused names what JSON or Postgres cannot hold."""
     try:
-        text = _encoder.encode(dict(payload))
+        text = _encoder.encode(value)
         if not text.isascii():
             text.encode()  # a lone surrogate has no UTF-8
     except (TypeError, ValueError, RecursionError) as error:
         raise JobRefused(f"The payload is not JSON: {type(error).__name__}.") from error
-    if "\\u0000" in text and "\x00" in _all_text(payload):
+    if "\\u0000" in text and "\x00" in _all_text(value):
         raise JobRefused("The payload holds a NUL character, which Postgres cannot store.")
     return text
 
