@@ -19,7 +19,7 @@ from nexarch.db import DATABASE_ERRORS, Pool, borrow
 
 CancelReason = Literal["deadline", "lost", "stop", "person"]
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ class Heartbeat:
                     conn, [held.job for held in group], [held.ctx.latest_progress for held in group]
                 )
         except DATABASE_ERRORS as error:
-            _log.warning("heartbeat_failed", tenant=group[0].ctx.tenant, reason=f"{type(error).__name__}: {error}")
+            log.warning("heartbeat not written", tenant=group[0].ctx.tenant, reason=f"{type(error).__name__}: {error}")
             return
         for held in group:
             if held.job.id in still_held:

@@ -20,7 +20,7 @@ from nexarch.listen import backoff_s
 
 _TIMEOUT_S = 10.0
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Runner:
@@ -92,7 +92,7 @@ class Runner:
         return None
 
     async def _cancelled(self, held: HeldJob) -> None:
-        _log.warning("job_cancelled", reason=held.cancelled_for)
+        log.warning("job ended early", reason=held.cancelled_for)
         if held.cancelled_for != "stop":
             await self._end(held, "lost")
 
@@ -110,18 +110,18 @@ class Runner:
                 break
             except DATABASE_ERRORS as problem:
                 failures += 1
-                _log.warning("end_not_written", reason=f"{type(problem).__name__}: {problem}")
+                log.warning("end of a job not written", reason=f"{type(problem).__name__}: {problem}")
                 await asyncio.sleep(backoff_s(failures, 0.05, 5.0))
             except _HookFailed:
                 # Nobody renews the lock from now on, so it goes stale, and all of it is tried again.
-                _log.exception("on_dead_failed")
+                log.exception("giving up not noted")
                 break
         if isinstance(ending, Snooze):
             outcome = "snoozed" if fate is jobs.Fate.QUEUED else _OUTCOMES[fate]
-            _log.info("job_snoozed", seconds=ending.seconds, outcome=outcome)
+            log.info("job snoozed", seconds=ending.seconds, outcome=outcome)
         else:
             outcome = _OUTCOMES[fate]
-            _log.warning("job_failed", code=ending.error.code, detail=ending.error.detail, outcome=outcome)
+            log.warning("job failed", code=ending.error.code, detail=ending.error.detail, outcome=outcome)
         await self._end(held, outcome)
 
     async def _write(self, held: HeldJob, ending: "_Failure | Snooze") -> jobs.Fate | None:

@@ -1,7 +1,8 @@
 """The queue: jobs as rows, in the database of what they are about.
 
 Producers `enqueue` inside their own transaction and ring (`nexarch.doorbell`) after the commit. Workers `claim`,
-prove that they live with `heartbeat`, and end a job with `complete`, `fail` or `release`. Three rules carry it:
+prove that they live with `heartbeat`, and end an attempt with `complete`, `fail`, `snooze` or `release`. People
+`requeue`, `discard` and `cancel`. docs/queue.md tells the design. Three rules carry it:
 
 - The row is the truth. A ring, a timer or a sweep only says where to look.
 - A claim raises `lease`, and nothing lowers it. Whatever a worker does to a job it holds names (id, lease) and the

@@ -15,7 +15,10 @@ _MAX_TRACEBACK = 20_000
 
 
 class Queue(StrEnum):
-    """The tables of this shape: one in each tenant database, one in the registry."""
+    """The tables of this shape: one in each tenant database, one in the registry.
+
+    Beside each stand `job_attempts` and `job_schedules`, in the same database.
+    """
 
     DOCUMENTS = "processing_jobs"
     NOTIFICATIONS = "notification_jobs"
