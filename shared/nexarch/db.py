@@ -100,11 +100,11 @@ def create_pool(
     application_name: str,
     idle_s: float = 60.0,
     command_timeout_s: float = 30.0,
-    idle_in_transaction_s: float = 60.0,
+    longest_transaction_s: float = 300.0,
 ) -> Pool:
     """Make a pool that the caller opens and closes itself; see `open_pool`.
 
-    For `idle_in_transaction_s` see `session_settings`.
+    For `longest_transaction_s` see `session_settings`.
     """
     return asyncpg.create_pool(
         dsn,
@@ -115,19 +115,21 @@ def create_pool(
         timeout=10.0,
         init=set_codecs,
         connection_class=TypesOnceConnection,
-        server_settings=session_settings(application_name, idle_in_transaction_s),
+        server_settings=session_settings(application_name, longest_transaction_s),
     )
 
 
-def session_settings(application_name: str, idle_in_transaction_s: float = 60.0) -> dict[str, str]:
+def session_settings(application_name: str, longest_transaction_s: float = 300.0) -> dict[str, str]:
     """How Postgres is to treat a pooled session.
 
-    It ends one that sits in a transaction for `idle_in_transaction_s` without a statement: a process that froze there
-    would keep its row locks, and the rows that it alone can still see, for as long as it is frozen.
+    It ends one whose transaction is older than `longest_transaction_s`, or waits a fifth of that for its next
+    statement: a process that froze there would keep its row locks, and the rows that it alone can still see, for as
+    long as it is frozen. The second limit alone would miss one that froze between the parts of a statement.
     """
     return {
         "application_name": application_name,
-        "idle_in_transaction_session_timeout": f"{idle_in_transaction_s * 1000:.0f}",
+        "transaction_timeout": f"{longest_transaction_s * 1000:.0f}",
+        "idle_in_transaction_session_timeout": f"{longest_transaction_s * 200:.0f}",
     }
 
 

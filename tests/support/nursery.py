@@ -97,7 +97,6 @@ async def nursery(bus_dsn: str, tenant_dsn: str, **plan: object) -> AsyncIterato
         str(_TESTS / "support" / "nursery_process.py"),
         stdin=PIPE,
         stdout=PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
         env={"PYTHONPATH": str(_TESTS)},
     )
     assert process.stdin is not None

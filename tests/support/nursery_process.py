@@ -33,7 +33,7 @@ class Plan:
     stale_after_s: float = 60.0
     grace_s: float = 5.0
     sweep_interval_s: float = NEVER_S
-    idle_in_transaction_s: float = 60.0
+    longest_transaction_s: float = 300.0
     clock_off_by_s: float = 0.0
 
 
@@ -86,7 +86,7 @@ async def work(plan: Plan) -> None:
         stale_after_s=plan.stale_after_s,
         grace_s=plan.grace_s,
         sweep_interval_s=plan.sweep_interval_s,
-        idle_in_transaction_s=plan.idle_in_transaction_s,
+        longest_transaction_s=plan.longest_transaction_s,
     ) as worker:
 
         async def it_listens() -> bool:

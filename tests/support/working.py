@@ -20,10 +20,10 @@ NEVER_S = 3600.0
 class Tenants:
     """The tenants of a test, slug to address, with a pool for each."""
 
-    def __init__(self, dsns: Mapping[str, str], *, armed: bool, idle_in_transaction_s: float) -> None:
+    def __init__(self, dsns: Mapping[str, str], *, armed: bool, longest_transaction_s: float) -> None:
         self._known = [KnownTenant(slug, 0.0 if armed else None) for slug in dsns]
         self._dsns = dict(dsns)
-        self._idle_in_transaction_s = idle_in_transaction_s
+        self._longest_transaction_s = longest_transaction_s
         self._pools: dict[str, Pool] = {}
 
     async def list(self) -> Sequence[KnownTenant]:
@@ -40,7 +40,7 @@ class Tenants:
                 self._dsns[slug],
                 max_size=8,
                 application_name="tests-worker",
-                idle_in_transaction_s=self._idle_in_transaction_s,
+                longest_transaction_s=self._longest_transaction_s,
             )
             self._pools[slug] = pool
             await pool
@@ -62,11 +62,11 @@ async def working(
     ring: Callable[[str], None] | None = None,
     registry: CollectorRegistry | None = None,
     armed: bool = False,
-    idle_in_transaction_s: float = 60.0,
+    longest_transaction_s: float = 300.0,
     **options: Any,  # noqa: ANN401 - the fields of WorkerOptions
 ) -> AsyncIterator[Worker]:
     """Run a worker, by default one whose sweep looks only at the start; stop it at the end."""
-    known = Tenants(tenants, armed=armed, idle_in_transaction_s=idle_in_transaction_s)
+    known = Tenants(tenants, armed=armed, longest_transaction_s=longest_transaction_s)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(known.close)
         if ring is None:

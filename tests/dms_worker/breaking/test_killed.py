@@ -79,7 +79,7 @@ async def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_goes_on(
 async def test_the_job_of_a_worker_frozen_before_its_commit_is_done_by_another(
     conn: Connection, bell: Doorbell, ledger: Ledger, bus_dsn: str, tenant_dsn: str
 ) -> None:
-    async with nursery(bus_dsn, tenant_dsn, stale_after_s=0.6, idle_in_transaction_s=1.0) as workers:
+    async with nursery(bus_dsn, tenant_dsn, stale_after_s=0.6, longest_transaction_s=2.0) as workers:
         frozen = await workers.start()
         job_id = await jobs.enqueue(conn, "record", {"before_commit": 0.3})
         bell.ring("acme")
