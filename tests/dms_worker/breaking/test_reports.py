@@ -1,8 +1,10 @@
 """What users of other queues reported, where no test elsewhere has it: see docs/queue-reports.md."""
 
 import asyncio
+import re
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +130,12 @@ async def test_the_backlog_of_one_type_does_not_slow_down_the_claim_of_another(c
 
     # A plan that looks at all of the backlog takes 20 times as long.
     assert sorted(times)[10] < 0.01
+
+
+def test_every_test_that_the_table_of_reports_names_exists() -> None:
+    root = Path(__file__).parents[3]
+    named = set(re.findall(r"`(test_\w+)`", (root / "docs/queue-reports.md").read_text()))
+    tests = "\n".join(path.read_text() for path in (root / "tests").rglob("test_*.py"))
+
+    assert len(named) > 40
+    assert {name for name in named if f"def {name}(" not in tests} == set()
