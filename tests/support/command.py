@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,4 +63,10 @@ class Command:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            preexec_fn=_heed_interrupts,
         )
+
+
+def _heed_interrupts() -> None:
+    """Tests that a script started in the background inherit that Ctrl-C is ignored; a person's command does not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
