@@ -5,9 +5,10 @@ import contextlib
 import shlex
 import signal
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ from nexarch.postgres import PostgresFailed
 from nexarch.up.demo import Outcome, demonstrate, foreign_sample, prepare_tenant
 from nexarch.up.home import Demo, Endpoints, Home, HomeRefused, PortTaken
 from nexarch.up.platform import MigrationFailed, Platform, running_platform
-from nexarch.up.processes import NotReady
+from nexarch.up.processes import NotReady, ServiceProcess
 from nexarch.up.samples import make_samples
 
 _DEMO_TENANT = "demo"
@@ -122,14 +123,18 @@ class _Run:
                 self._show_addresses(endpoints)
                 if self.once:
                     return 0 if good else 1
-                for service in platform.services:
-                    service.show = self._show_line
                 with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.Event().wait()
+                    await self._show_logs(platform.services)
                 return 0
             finally:
                 self.home.endpoints_file.unlink(missing_ok=True)
                 self._say("stopping the services")
+
+    async def _show_logs(self, services: Sequence[ServiceProcess]) -> None:
+        """Until cancelled. To a terminal only: a pipe that nobody reads would make us, who restart services, wait."""
+        shown = services if self.console.is_terminal else []
+        lines = (service.follow(partial(self._show_line, service.name)) for service in shown)
+        await asyncio.gather(asyncio.Event().wait(), *lines)
 
     async def _demonstrate(self, target: Target) -> bool:
         own = make_samples(self.home.folder / "samples")
@@ -171,7 +176,7 @@ class _Run:
         if not self.once:
             here = self.home.endpoints_file == LOCAL_ENDPOINTS.absolute()
             chosen = "" if here else f" --endpoints {shlex.quote(str(self.home.endpoints_file))}"
-            self._line(f"  {'logs':<10}  {self.home.folder / 'logs'}, and here")
+            self._line(f"  {'logs':<10}  {self.home.folder / 'logs'}{', and here' if self.console.is_terminal else ''}")
             self._line(f"  up until Ctrl-C; in another terminal: .venv/bin/nexarch{chosen} documents list")
 
     def _line(self, text: str) -> None:

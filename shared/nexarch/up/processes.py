@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -18,7 +19,7 @@ _LONGEST_PAUSE_S = 10.0
 _SETTLED_S = 30.0  # who lived so long is started again without a pause
 _PR_SET_PDEATHSIG = 1
 
-ShowLine = Callable[[str, str], None]  # service, line
+_LOOK_EVERY_S = 0.25
 
 
 class NotReady(Exception):
@@ -26,13 +27,12 @@ class NotReady(Exception):
 
 
 class ServiceProcess:
-    """One service. Its log goes to a file, and to `show` where that is set."""
+    """One service. It writes its log into a file by itself, so it never waits for whoever shows it."""
 
     def __init__(self, name: str, module: str, environment: Mapping[str, str], url: str, log: Path) -> None:
         self.name = name
         self.url = url
         self.log = log
-        self.show: ShowLine | None = None
         self.restarts = 0
         self._module = module
         self._environment = dict(environment)
@@ -91,27 +91,35 @@ class ServiceProcess:
             process.kill()
             await process.wait()
 
+    async def follow(self, show: Callable[[str], None]) -> None:
+        """Give each line that is logged from now on to `show`, until cancelled."""
+        with self.log.open(encoding="utf-8", errors="replace") as log:
+            log.seek(0, os.SEEK_END)
+            line = ""
+            while True:
+                line += log.readline()
+                if line.endswith("\n"):
+                    show(line.rstrip("\n"))
+                    line = ""
+                else:
+                    await asyncio.sleep(_LOOK_EVERY_S)
+
     async def _run_once(self) -> int:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", self._module,
-            env=self._environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C in the terminal is for us; we stop them in order
-            preexec_fn=_die_with_parent,
-            limit=1 << 20,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        async for raw in self._process.stdout:
-            self._write(raw.decode(errors="replace").rstrip("\n"))
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", self._module,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in the terminal is for us; we stop them in order
+                preexec_fn=partial(_die_with, os.getpid()),
+            )  # fmt: skip
         return await self._process.wait()
 
     def _write(self, line: str) -> None:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
-        if self.show is not None:
-            self.show(self.name, line)
 
 
 async def _is_ready(http: aiohttp.ClientSession, url: str) -> bool:
@@ -122,10 +130,9 @@ async def _is_ready(http: aiohttp.ClientSession, url: str) -> bool:
         return False
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     """In the child: be terminated if `nexarch up` itself is killed (Linux, prctl(2)), so that no port stays taken."""
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # it died before the call
             os.kill(os.getpid(), signal.SIGTERM)
