@@ -39,7 +39,7 @@ async def tenants_1000(stage: Stage, *, tenants: int, wakes: int, idle_s: float)
     async with (
         Doorbell(stage.bus_dsn, application_name="bench-bell") as bell,
         _watched(stage) as sessions,
-        ours.working(stage, slugs, [JobType(name="noop", handler=noop)], registry=registry),
+        ours.working(stage, slugs, [JobType(name="noop", handler=noop, concurrency=8)], registry=registry),
     ):
         await _quiet(registry)
         idle_cpu_pct = await _cpu_pct(idle_s)

@@ -34,7 +34,8 @@ current_trace: ContextVar[Trace | None] = ContextVar("current_trace", default=No
 
 def new_trace() -> Trace:
     """The first span of a new trace."""
-    return Trace(_random_hex(16), _random_hex(8))
+    both = _random_hex(24)
+    return Trace(both[:32], both[32:])
 
 
 def _random_hex(size: int) -> str:

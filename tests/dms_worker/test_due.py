@@ -65,9 +65,9 @@ async def test_who_waits_for_a_slot_comes_back_when_one_of_its_types_is_free() -
     def only_other(_tenant: str, job_types: Iterable[str]) -> set[str]:
         return {"other"} & set(job_types)
 
-    due.slots_freed(only_other)
+    due.slots_freed(only_other, 9)
     still_aside = due.types_aside("a")
-    due.slots_freed(lambda _tenant, job_types: set(job_types))
+    due.slots_freed(lambda _tenant, job_types: set(job_types), 9)
 
     assert still_aside == {"task"}
     back = await take(due)
@@ -98,3 +98,13 @@ async def test_after_the_close_nobody_has_a_turn() -> None:
 
     assert await asyncio.wait_for(waiting, 5) is None
     assert await due.take() is None
+
+
+async def test_no_more_tenants_come_back_than_slots_are_free() -> None:
+    due = DueTenants(["task"])
+    for tenant in ("a", "b", "c"):
+        due.stand_aside(Turn(tenant, set(), Reason.RING), {"task"})
+
+    due.slots_freed(lambda tenant, job_types: set(job_types) if tenant != "a" else set(), 1)
+
+    assert [due.types_aside(tenant) for tenant in ("a", "b", "c")] == [{"task"}, set(), {"task"}]

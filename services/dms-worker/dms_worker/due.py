@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 
 class Reason(StrEnum):
@@ -100,12 +101,14 @@ class DueTenants:
         waiting = self._aside.get(tenant)
         return set() if waiting is None else waiting.job_types
 
-    def slots_freed(self, free: Callable[[str, Iterable[str]], set[str]]) -> None:
-        """Bring back the tenants that wait for a type that is free for them now, in the order in which they came."""
-        for tenant, turn in list(self._aside.items()):
-            if free(tenant, turn.job_types):
-                del self._aside[tenant]
-                self._put(turn)
+    def slots_freed(self, free: Callable[[str, Iterable[str]], set[str]], at_most: int) -> None:
+        """Bring back tenants that wait for a type that is free for them now, in the order in which they came.
+
+        No more than there are slots: of a thousand that wait, all others would only have to stand aside again.
+        """
+        waiting = (tenant for tenant, turn in self._aside.items() if free(tenant, turn.job_types))
+        for tenant in list(islice(waiting, at_most)):
+            self._put(self._aside.pop(tenant))
 
     def close(self) -> None:
         """No more turns: every `take` returns None, timers are off."""

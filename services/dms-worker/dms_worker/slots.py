@@ -26,6 +26,11 @@ class Slots:
         self._in_tenant: Counter[str] = Counter()  # taken ones, as are the next
         self._in_tenant_by_type: Counter[tuple[str, str]] = Counter()
 
+    @property
+    def left(self) -> int:
+        """Free slots of the process."""
+        return self._total
+
     def free(self, tenant: str, job_types: Iterable[str]) -> set[str]:
         """Those of the types of which a job of the tenant could start now."""
         return {name for name in job_types if self._room(tenant, name) > 0}

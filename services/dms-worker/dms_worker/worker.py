@@ -183,6 +183,7 @@ class Worker:
                 self._due.mark_later(turn.tenant, backoff_s(self._failures[turn.tenant], 0.5, 60.0), Reason.TIMER)
             finally:
                 self._due.finish(turn)
+                self._slots_freed()  # a turn that failed has given none back, but had one been brought back for it
                 self._metrics.due_tenants.set(len(self._due))
 
     async def _take_turn(self, turn: Turn) -> None:
@@ -227,8 +228,7 @@ class Worker:
 
     async def _claim(self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str]) -> set[str]:
         """Claim once and start the jobs; return the types of which there may be more and a slot is free."""
-        # A tenant whose last turn failed risks one slot, not all of them.
-        limits = self._slots.take(turn.tenant, wanted, 1 if self._failures[turn.tenant] else self._options.batch)
+        limits = self._slots.take(turn.tenant, wanted, self._most_jobs(turn.tenant, wanted))
         unused = Counter(limits)
         try:
             claimed = await self._complete_and_claim(turn.tenant, conn, limits)
@@ -242,6 +242,16 @@ class Worker:
         if maybe_more - free:
             self._due.stand_aside(turn, maybe_more - free)
         return free
+
+    def _most_jobs(self, tenant: str, wanted: set[str]) -> int:
+        """How many slots a claim may reserve while its statement runs."""
+        if self._failures[tenant]:
+            return 1  # a database that did not answer last time holds up one slot, not all of them
+        if self._due.others_wait:
+            # Else the first of a thousand tenants would reserve all slots, and the other turns find none.
+            share = self._options.concurrency // self._options.turns_at_once
+            return min(self._options.batch, max(share, len(wanted)))
+        return self._options.batch
 
     async def _complete_and_claim(
         self, tenant: str, conn: Connection, limits: Mapping[str, int]
@@ -334,7 +344,7 @@ class Worker:
         self._slots.give_back(tenant, numbers)
 
     def _slots_freed(self) -> None:
-        self._due.slots_freed(self._slots.free)
+        self._due.slots_freed(self._slots.free, self._slots.left)
 
     async def _drain(self) -> None:
         """Let the running jobs end within the grace period; cancel the others and give them back."""
