@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 
+from nexarch import scram
 from nexarch.db import Connection
-from nexarch.scram import scram_verifier
 
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -36,10 +36,10 @@ def identifier(name: str) -> str:
     return f'"{name}"'
 
 
-async def create_role(conn: Connection, role: str, password: str) -> None:
+async def create_role(conn: Connection, role: str, password: str, iterations: int = scram.CHOSEN) -> None:
     """Make a login role, or give the one that exists this password."""
     # The verifier holds no quote, and only it gets into the server's log where statements are logged.
-    options = f"{identifier(role)} LOGIN PASSWORD '{scram_verifier(password)}'"
+    options = f"{identifier(role)} LOGIN PASSWORD '{scram.scram_verifier(password, iterations)}'"
     try:
         await conn.execute(f"CREATE ROLE {options}")
     except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):

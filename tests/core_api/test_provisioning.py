@@ -327,3 +327,27 @@ async def test_a_tenants_role_has_time_limits_of_its_own(core_api: CoreApi) -> N
     await conn.close()
 
     assert values == ["1min", "10s", "1min"]
+
+
+async def test_a_tenants_random_password_costs_its_clients_few_rounds_and_lets_nobody_else_in(
+    core_api: CoreApi, cluster: Cluster
+) -> None:
+    tenant = await core_api.create_tenant()
+    superuser = await connect(cluster.superuser_dsn, application_name="tests")
+    try:
+        sql = "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = ANY($1)"
+        names = [f"tenant_{tenant.slug}", "nexarch_core"]
+        verifiers = {row["rolname"]: row["rolpassword"] for row in await superuser.fetch(sql, names)}
+    finally:
+        await superuser.close()
+
+    assert verifiers[f"tenant_{tenant.slug}"].startswith("SCRAM-SHA-256$16:")
+    assert verifiers["nexarch_core"].startswith("SCRAM-SHA-256$4096:")
+    async with core_api.client("dms_worker") as client:
+        address = await client.database(tenant.slug)
+    name, port = address.database, address.port
+    password = address.password.get_secret_value()
+    conn = await asyncpg.connect(host="127.0.0.1", port=port, user=name, database=name, password=password)
+    await conn.close()
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await asyncpg.connect(host="127.0.0.1", port=port, user=name, database=name, password="another password")

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from uuid import UUID
 
+from nexarch import scram
 from nexarch.bootstrap_db import bus_dsn, core_dsn, create_roles_and_registry
 from nexarch.db import Connection, connect
 from nexarch.migrate import migrate_up, read_migrations
@@ -63,12 +64,12 @@ def free_port() -> int:
 
 async def prepare_cluster(superuser_dsn: str) -> Cluster:
     """Do what `nexarch bootstrap` does, and migrate one registry and one tenant schema to copy from."""
-    core_password, bus_password, tenant_password = (secrets.token_urlsafe(12) for _ in range(3))
+    core_password, bus_password, tenant_password = (secrets.token_urlsafe(16) for _ in range(3))
     await create_roles_and_registry(superuser_dsn, core_password, bus_password, _REGISTRY_TEMPLATE)
     dsn = core_dsn(superuser_dsn, core_password, _REGISTRY_TEMPLATE)
     async with _connected(dsn) as conn:
         await migrate_up(conn, read_migrations("registry"))
-        await create_role(conn, _TENANT_ROLE, tenant_password)
+        await create_role(conn, _TENANT_ROLE, tenant_password, scram.RANDOM)
     return Cluster(
         superuser_dsn=superuser_dsn,
         core_password=core_password,
@@ -113,7 +114,7 @@ async def own_tenant(cluster: Cluster, slug: str | None = None) -> AsyncIterator
     owner_dsn = database_dsn(core, name)
     async with _connected(core) as conn:
         if slug:
-            await create_role(conn, role, cluster.tenant_password)
+            await create_role(conn, role, cluster.tenant_password, scram.RANDOM)
         await create_database(conn, name, template=cluster.tenant_template)
     async with _connected(owner_dsn) as conn:
         await admit_role(conn, role)

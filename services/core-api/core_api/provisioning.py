@@ -19,12 +19,11 @@ from core_api.changes import announce_change
 from core_api.master_key import MasterKey
 from core_api.tenant_keys import create_first_key
 from core_api.tenants import Tenant, get_tenant
-from nexarch import channels
+from nexarch import channels, scram
 from nexarch.db import DATABASE_ERRORS, Connection, connect, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Invalid, Unavailable
 from nexarch.idempotency import IdempotencyKeyReused
 from nexarch.migrate import migrate_up, read_migrations
-from nexarch.scram import scram_verifier
 from nexarch.template import ensure_template
 from nexarch.tenant_database import admit_role, create_database, database_dsn, identifier
 
@@ -145,11 +144,12 @@ class Provisioner:
     async def _create_role(self, conn: Connection, tenant: Tenant) -> None:
         """Role and sealed password in one transaction: there is never one without the other."""
         password = secrets.token_urlsafe(32)
+        verifier = scram.scram_verifier(password, scram.RANDOM)
         sealed = self.master.seal(password.encode(), PASSWORD_PURPOSE, tenant.id.bytes)
         role = identifier(f"tenant_{tenant.slug}")
         async with conn.transaction():
             try:
-                await conn.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{scram_verifier(password)}'")
+                await conn.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{verifier}'")
             except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError) as error:
                 raise DatabaseNameTaken(f"The server has a role {role} that is not this tenant's.") from error
             # So that core-api may end the role's sessions when the tenant is suspended.
