@@ -13,11 +13,12 @@ from nexarch.cli.arguments import SLUG
 from nexarch.cli.databases import reaching
 from nexarch.cli.failures import FAILED, Failure, NotAuthorised, NotFound
 from nexarch.cli.options import Options, pass_options, shared_options
-from nexarch.cli.output import count_progress, note, show_json, show_table, state, when
+from nexarch.cli.output import count_progress, note, show_json, show_line, show_table, state, when
 from nexarch.cli.target import resolve_target
 from nexarch.db import Connection, connect
 from nexarch.migrate import Migration, MigrationRefused, migrate_down, migrate_up, migration_status, read_migrations
 from nexarch.migrate_tenants import TenantDatabase, TenantMigrated, list_tenant_databases, migrate_tenants
+from nexarch.seed import seed
 from nexarch.tenant_database import database_dsn
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -121,6 +122,37 @@ def status(options: Options, *, dsn: str | None, registry_only: bool, tenants_on
         show_table(["database", "version", "pending", "last applied", "", "error"], rows)
     if any(each["pending"] or each["error"] for each in databases):
         click.get_current_context().exit(FAILED)
+
+
+@migrate.command("seed")
+@click.argument("slug", type=SLUG)
+@click.option("--dsn", help="Address of the registry database as nexarch_core; or NEXARCH_REGISTRY_DSN.")
+@shared_options
+@pass_options
+def seed_tenant(options: Options, *, slug: str, dsn: str | None) -> None:
+    """Put a little sample data for development into a tenant: a folder, a document, a tag, fields with values.
+
+    Run again, it changes nothing.
+    """
+    scope = _scope(options, dsn, registry_only=False, tenants_only=False, tenant=slug)
+    asyncio.run(_seed(scope))
+    if options.json:
+        show_json({"database": slug, "seeded": True})
+    else:
+        show_line(f"The sample data are in the database of {slug}.")
+
+
+async def _seed(scope: _Scope) -> None:
+    async with _registry(scope.dsn) as registry:
+        (tenant,) = await _tenants(registry, scope)
+    with reaching(f"The database of {tenant.slug}"):
+        conn = await connect(database_dsn(scope.dsn, tenant.database_name), application_name="nexarch-seed")
+    try:
+        await seed(conn)
+    except asyncpg.UndefinedTableError as error:
+        raise Failure(f"The database of {tenant.slug} has no schema yet.", hint="Run `nexarch migrate up`.") from error
+    finally:
+        await conn.close()
 
 
 async def _up(scope: _Scope) -> tuple[list[int] | None, list[TenantMigrated]]:

@@ -9,6 +9,7 @@ from nexarch.migrate import read_migrations
 from nexarch.tenant_database import create_database, create_role, database_dsn
 from support.command import Command
 from support.database import Cluster, empty_database
+from support.services import CoreApi
 
 pytestmark = pytest.mark.database
 
@@ -124,3 +125,22 @@ async def test_a_wrong_password_ends_with_4_and_is_not_repeated(registry_dsn: st
 
     assert result.code == 4
     assert "hunter2" not in result.out + result.err
+
+
+async def test_a_tenant_is_seeded_for_development_once_however_often_it_is_asked_for(
+    core_api: CoreApi, registry_dsn: str, tmp_path: Path
+) -> None:
+    tenant = await core_api.create_tenant()
+    nexarch = Command(tmp_path, {"NEXARCH_REGISTRY_DSN": registry_dsn})
+
+    results = [await nexarch("migrate", "seed", tenant.slug) for _ in range(2)]
+    unknown = await nexarch("migrate", "seed", "nobody")
+
+    conn = await connect(database_dsn(registry_dsn, f"tenant_{tenant.slug}"), application_name="tests")
+    try:
+        documents = await conn.fetchval("SELECT count(*) FROM documents")
+    finally:
+        await conn.close()
+    assert [result.code for result in results] == [0, 0], results[0].err
+    assert documents == 1
+    assert unknown.code == 3
