@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -93,6 +94,11 @@ async def test_postgres_restarts_under_a_running_job_and_the_worker_goes_on(
         await after.close()
 
 
+async def nothing_is_left(conn: Connection) -> bool:
+    """Whether every job's end is in its row, so that no statement of the worker is on its way."""
+    return bool(await conn.fetchval("SELECT NOT EXISTS (SELECT FROM processing_jobs WHERE status <> 'succeeded')"))
+
+
 async def test_connections_to_bus_and_tenant_that_went_deaf_are_replaced_within_fifteen_seconds(
     conn: Connection, bell: Doorbell, bus_dsn: str, tenant_dsn: str
 ) -> None:
@@ -107,7 +113,7 @@ async def test_connections_to_bus_and_tenant_that_went_deaf_are_replaced_within_
         bell.ring("acme")
         for _ in range(4):
             await handler.next(within_s=15)
-        await asyncio.sleep(0.5)
+        await eventually(partial(nothing_is_left, conn))
         bus.swallow_everything()
         tenant.swallow_everything()
 
@@ -166,7 +172,7 @@ async def test_a_tenants_connections_that_went_deaf_are_replaced_within_fifteen_
         bell.ring("acme")
         for _ in range(4):
             await handler.next(within_s=15)
-        await asyncio.sleep(0.5)
+        await eventually(partial(nothing_is_left, conn))
         proxy.swallow_everything()
 
         job_id = await jobs.enqueue(conn, "task", {})
