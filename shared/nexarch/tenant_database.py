@@ -5,7 +5,8 @@ The role logs in to its own database only and owns nothing: tables belong to nex
 """
 
 import re
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
@@ -52,13 +53,29 @@ async def create_database(conn: Connection, database: str, *, template: str) -> 
     The statements cannot run in one transaction, so the database takes no connection before the REVOKE is done:
     a crash between them opens it to nobody, and doing the step again finishes it.
     """
-    # Of two creators at once the loser meets the unique index of pg_database.
-    with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-        await conn.execute(
-            f"CREATE DATABASE {identifier(database)} TEMPLATE {identifier(template)} ALLOW_CONNECTIONS false"
-        )
-    await conn.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
-    await conn.execute(f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true")
+    async with _alone_at(conn, database):
+        with suppress(asyncpg.DuplicateDatabaseError):
+            await conn.execute(
+                f"CREATE DATABASE {identifier(database)} TEMPLATE {identifier(template)} ALLOW_CONNECTIONS false"
+            )
+        await conn.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
+        await conn.execute(f"ALTER DATABASE {identifier(database)} ALLOW_CONNECTIONS true")
+
+
+@asynccontextmanager
+async def _alone_at(conn: Connection, database: str) -> AsyncIterator[None]:
+    """Of several makers of one database let in one at a time, if all are connected to the same other database.
+
+    Postgres does not queue those who change one row of its catalogue: the second fails with "tuple concurrently
+    updated".
+    """
+    await conn.execute("SELECT pg_advisory_lock(hashtextextended('nexarch database ' || $1, 0))", database)
+    try:
+        yield
+    finally:
+        # A connection that broke has let go by itself.
+        if not conn.is_closed():
+            await conn.execute("SELECT pg_advisory_unlock(hashtextextended('nexarch database ' || $1, 0))", database)
 
 
 async def admit_role(tenant_conn: Connection, role: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
 
@@ -81,15 +82,18 @@ async def test_a_maker_that_died_on_the_way_is_no_obstacle(
 
 
 async def test_copies_can_be_made_at_once_and_again(cluster: Cluster, superuser: Connection) -> None:
-    conns = [await connect(cluster.superuser_dsn, application_name="tests") for _ in range(4)]
-    names = ["tenant_copy_a", "tenant_copy_b", "tenant_copy_c", "tenant_copy_a"]
+    names = ["tenant_copy_a", "tenant_copy_b", *["tenant_copy_c"] * 6]
+    async with AsyncExitStack() as closing:
+        conns = [await connect(cluster.superuser_dsn, application_name="tests") for _ in names]
+        for conn in conns:
+            closing.push_async_callback(conn.close)
 
-    await asyncio.gather(
-        *(
-            create_database(conn, name, template=cluster.tenant_template)
-            for conn, name in zip(conns, names, strict=True)
+        await asyncio.gather(
+            *(
+                create_database(conn, name, template=cluster.tenant_template)
+                for conn, name in zip(conns, names, strict=True)
+            )
         )
-    )
     await create_database(superuser, "tenant_copy_a", template=cluster.tenant_template)
 
     for name in sorted(set(names)):
@@ -99,8 +103,6 @@ async def test_copies_can_be_made_at_once_and_again(cluster: Cluster, superuser:
                 application_name="tests",
             )
         await superuser.execute(f"DROP DATABASE {name}")
-    for conn in conns:
-        await conn.close()
 
 
 class Dying:
@@ -110,14 +112,17 @@ class Dying:
         self._conn = conn
         self._left = statements
 
-    async def execute(self, sql: str) -> None:
+    async def execute(self, sql: str, *args: object) -> None:
         if self._left == 0:
             raise ConnectionAbortedError
         self._left -= 1
-        await self._conn.execute(sql)
+        await self._conn.execute(sql, *args)
+
+    def is_closed(self) -> bool:
+        return self._left == 0
 
 
-@pytest.mark.parametrize("statements", [1, 2])
+@pytest.mark.parametrize("statements", [2, 3])
 async def test_a_database_whose_maker_died_lets_nobody_in(
     cluster: Cluster, superuser: Connection, statements: int
 ) -> None:
