@@ -107,7 +107,9 @@ VALID = [
     insert("upload_sessions", COMPLETE, size_bytes="0", received="'{}'"),
     insert("usage_outbox", USAGE),
     insert("document_texts", PART),
-]
+    *(f"UPDATE tenant_settings SET {change}" for change in [
+        "duplicates = 'link'", "allowed_types = '{application/pdf,image/*}'", "quota_bytes = 0, trash_days = 0"]),
+]  # fmt: skip
 
 
 def typed(field: str, kind: str, **value: str) -> str:
@@ -244,6 +246,24 @@ REFUSED = [
     *(("job_payload_form", insert("processing_jobs", JOB, payload=value)) for value in ["'[]'", "'1'", "'null'"]),
     *(("job_key_form", insert("processing_jobs", JOB, idempotency_key=key)) for key in ["''", "repeat('x', 256)"]),
     ("job_traceparent_form", insert("processing_jobs", JOB, traceparent="repeat('x', 256)")),
+    # settings
+    ("tenant_settings_pkey", "INSERT INTO tenant_settings DEFAULT VALUES"),
+    *((f"tenant_settings_{rule}", f"UPDATE tenant_settings SET {change}") for rule, change in [
+        ("one_row", "one = false"),
+        ("version_positive", "version = 0"),
+        ("duplicates_known", "duplicates = 'ignore'"),
+        ("types_form", "allowed_types = '{}'"),
+        ("types_form", "allowed_types = '{pdf}'"),
+        ("types_form", "allowed_types = '{image/*,*/*}'"),
+        ("types_form", "allowed_types = '{Image/PNG}'"),
+        ("types_form", "allowed_types = '{image/png,NULL}'"),
+        ("types_form", "allowed_types = array_fill('image/png'::text, ARRAY[201])"),
+        ("max_upload_positive", "max_upload_bytes = 0"),
+        ("quota_not_negative", "quota_bytes = -1"),
+        ("trash_days_range", "trash_days = -1"),
+        ("trash_days_range", "trash_days = 3651"),
+        ("updated_by_fkey", f"updated_by = {NOBODY}"),
+    ]),
     # usage and texts
     ("usage_outbox_metric_form", insert("usage_outbox", USAGE, metric="'Bytes stored'")),
     ("document_texts_pkey", insert("document_texts", PART, part="0")),

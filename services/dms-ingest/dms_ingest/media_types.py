@@ -1,5 +1,8 @@
 """What a file is, told from its first bytes, against what its sender said it is."""
 
+import re
+from collections.abc import Collection
+
 from nexarch.errors import UnsupportedType
 
 HEAD_LENGTH = 1024  # bytes; within them a PDF has its mark, the others at the very start
@@ -12,6 +15,9 @@ _OCTETS = "application/octet-stream"
 _TOLD = frozenset({PDF, "image/jpeg", "image/png", "image/tiff"})  # told by their bytes alone
 _ZIPPED = ("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.")
 _OLD_OFFICE = frozenset({"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"})
+
+# A media type (RFC 6838, 4.2), or type/* for all of one.
+_RANGE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/(?:[a-z0-9][a-z0-9!#$&^_.+-]{0,126}|\*)")
 
 _AT_START = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -40,9 +46,14 @@ class TypeNotAllowed(UnsupportedType):
     code = "type-not-allowed"
 
 
-def check_allowed(mime_type: str, allowed: frozenset[str]) -> None:
-    """Raise TypeNotAllowed unless the type is on the list."""
-    if mime_type not in allowed:
+def is_media_range(text: str) -> bool:
+    """Whether this can stand on an allow-list: a media type or type/*, in lower case, without parameters."""
+    return _RANGE.fullmatch(text) is not None
+
+
+def check_allowed(mime_type: str, allowed: Collection[str]) -> None:
+    """Raise TypeNotAllowed unless the type, or all types of its kind (`image/*`), are on the list."""
+    if mime_type not in allowed and f"{mime_type.partition('/')[0]}/*" not in allowed:
         raise TypeNotAllowed(f"Files of the type {mime_type} are not accepted.", accepted=[*sorted(allowed)])
 
 

@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+from dms_ingest.admission import FileTooLarge
 from dms_ingest.byte_ranges import RangeNotSatisfiable
 from dms_ingest.completing import DigestMismatch, UploadIncomplete
 from dms_ingest.documents import DocumentNotFound, VersionChanged
@@ -23,9 +24,22 @@ from dms_ingest.receiving import BeyondEnd, LineSilent, OffsetBeyondEnd, Staging
 from dms_ingest.revisions import RevisionNotFound
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.tags import TagNameTaken, TagNotFound
+from dms_ingest.tenant_settings import SettingsChanged
 from dms_ingest.texts import TextNotThere
 from dms_ingest.upload_sessions import UploadClosed, UploadNotFound
-from dms_ingest.views import documents, downloads, folders, links, metadata, revisions, search, tags, texts, uploads
+from dms_ingest.views import (
+    documents,
+    downloads,
+    folders,
+    links,
+    metadata,
+    revisions,
+    search,
+    tags,
+    tenant_settings,
+    texts,
+    uploads,
+)
 from nexarch.auth import Access
 from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
@@ -43,7 +57,7 @@ _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
 # fmt: off
 ROUTES = [
     Route("POST", "/v1/uploads", uploads.create, _EDITOR, uploads.Upload, _CREATED,
-          errors=[TypeNotAllowed, uploads.FileTooLarge, NameRefused, FolderNotFound, DocumentNotFound,
+          errors=[TypeNotAllowed, FileTooLarge, NameRefused, FolderNotFound, DocumentNotFound,
                   IdempotencyKeyReused, BadIdempotencyKey]),
     Route("GET", "/v1/uploads/{id}", uploads.get, _EDITOR, uploads.Upload, errors=[UploadNotFound]),
     Route("PUT", "/v1/uploads/{id}/content", uploads.put_content, _EDITOR, uploads.Upload, takes=_BYTES,
@@ -105,5 +119,9 @@ ROUTES = [
           errors=[DocumentNotFound, FieldNotFound, ValueRefused]),
     Route("DELETE", "/v1/documents/{id}/metadata/{field_id}", metadata.clear_value, _EDITOR, None, _NO_CONTENT,
           errors=[DocumentNotFound, ValueNotFound]),
+
+    Route("GET", "/v1/settings", tenant_settings.get, _ADMIN, tenant_settings.SettingsAnswer),
+    Route("PATCH", "/v1/settings", tenant_settings.change, _ADMIN, tenant_settings.SettingsAnswer,
+          errors=[SettingsChanged]),
 ]
 # fmt: on

@@ -1,6 +1,5 @@
 """HTTP in and out of documents."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from http import HTTPStatus
@@ -13,12 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dms_ingest import documents, processing, purge
 from dms_ingest.documents import Document, Filter
 from dms_ingest.keys import STORAGE, USAGE
+from dms_ingest.views.preconditions import if_match
 from dms_ingest.views.revisions import ProcessingError, processing_error
 from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import DOORBELL, caller, tenant_connection
-
-_VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 class CurrentRevision(BaseModel):
@@ -114,7 +112,7 @@ async def change(request: web.Request, body: DocumentChange) -> web.Response:
         await documents.change_document(
             conn,
             document_id,
-            if_versions=_if_match(request),
+            if_versions=if_match(request),
             name=body.name,
             move="folder_id" in body.model_fields_set,
             folder_id=body.folder_id,
@@ -129,7 +127,7 @@ async def delete(request: web.Request) -> web.Response:
     With `If-Match` only the version that the caller has read is deleted; otherwise 412.
     """
     async with tenant_connection(request) as conn:
-        await documents.delete_document(conn, id_in_path(request), if_versions=_if_match(request))
+        await documents.delete_document(conn, id_in_path(request), if_versions=if_match(request))
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
@@ -193,11 +191,3 @@ def _current_revision(row: Document) -> CurrentRevision:
             "created_by": row.revision_created_by,
         }
     )
-
-
-def _if_match(request: web.Request) -> list[int] | None:
-    """The versions that `If-Match` names (RFC 9110, 13.1.1); None without it and for `*`. A foreign tag names none."""
-    tags = request.if_match
-    if tags is None or any(tag.value == "*" for tag in tags):
-        return None
-    return [int(tag.value) for tag in tags if not tag.is_weak and _VERSION.fullmatch(tag.value)]

@@ -10,28 +10,21 @@ from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from dms_ingest import upload_sessions
+from dms_ingest.admission import admit_upload
 from dms_ingest.completing import MOST_RANGES
 from dms_ingest.documents import get_document
 from dms_ingest.ending import end_upload
 from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING
-from dms_ingest.media_types import check_allowed
 from dms_ingest.names import composed
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.documents import document_response
 from dms_ingest.views.request_body import RequestBody
-from nexarch.errors import TooLarge, UnsupportedType
+from nexarch.errors import UnsupportedType
 from nexarch.idempotency import idempotency_key
 from nexarch.routing import go_on, id_in_path, json_response
 from nexarch.tenant_module import TENANTS, caller, tenant_connection
 
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
-
-
-class FileTooLarge(TooLarge):
-    """The file is larger than this service takes; `limit_bytes` is what it takes."""
-
-    code = "file-too-large"
-    title = "The file is too large"
 
 
 def _essence(mime_type: str) -> str:
@@ -101,9 +94,6 @@ async def create(request: web.Request, body: NewUpload) -> web.Response:
     With an Idempotency-Key the same call may be sent again: it opens one upload.
     """
     settings = request.app[SETTINGS]
-    check_allowed(body.mime_type, settings.allowed_types)
-    if body.size > settings.max_upload_bytes:
-        raise FileTooLarge("The file is too large.", limit_bytes=settings.max_upload_bytes)
     new = NewSession(
         filename=body.filename,
         mime_type=body.mime_type,
@@ -114,6 +104,7 @@ async def create(request: web.Request, body: NewUpload) -> web.Response:
     )
     key = idempotency_key(request.headers)
     async with tenant_connection(request) as conn:
+        await admit_upload(conn, settings, mime_type=body.mime_type, size_bytes=body.size)
         session = await upload_sessions.create_session(
             conn, caller(request).id, new, lifetime_s=settings.upload_lifetime_s, idempotency_key=key
         )
