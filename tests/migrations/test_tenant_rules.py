@@ -103,6 +103,7 @@ VALID = [
     insert("upload_sessions", SESSION),
     insert("upload_sessions", SESSION, received="'{[0,3),[7,10)}'"),
     insert("upload_sessions", SESSION, size_bytes="0"),
+    insert("upload_sessions", SESSION, wrapped_key=WRAPPED, kek_version="1"),
     insert("upload_sessions", COMPLETE),
     insert("upload_sessions", COMPLETE, size_bytes="0", received="'{}'"),
     insert("usage_outbox", USAGE),
@@ -239,6 +240,12 @@ REFUSED = [
     ("upload_sessions_idempotency_key_key", insert("upload_sessions", SESSION, idempotency_key="'once'")),
     *(("upload_sessions_idempotency_key_form", insert("upload_sessions", SESSION, idempotency_key=key))
       for key in ["''", "repeat('x', 256)"]),
+    ("upload_sessions_wrapped_key_length",
+     insert("upload_sessions", SESSION, wrapped_key="'short'", kek_version="1")),
+    ("upload_sessions_kek_version_positive",
+     insert("upload_sessions", SESSION, wrapped_key=WRAPPED, kek_version="0")),
+    *(("upload_sessions_key_has_version", insert("upload_sessions", SESSION, **key))
+      for key in [{"wrapped_key": WRAPPED}, {"kek_version": "1"}]),
     ("upload_sessions_expire_after_creation", insert("upload_sessions", SESSION, expires_at="now()")),
     # jobs
     *(("job_type_form", insert("processing_jobs", JOB, job_type=name))
