@@ -1,7 +1,8 @@
 """Who sent a request, and what they may do.
 
 Each service says how it knows people (`Authenticator`); each route says whom it serves (`Access`). A route without
-`Access.PUBLIC` is never reached without a principal.
+`Access.PUBLIC` or `Access.SIGN_IN` is never reached without a principal, one with `Access.INTERNAL` only where the
+service has no listener of its own for such routes.
 """
 
 import base64
@@ -22,11 +23,18 @@ class Access(Flag):
     """Whom a route serves; a user's role includes the roles below it."""
 
     PUBLIC = auto()
+    SIGN_IN = auto()  # the body holds the credentials: one that cannot be read is as good as none
+    # Health, metrics, documentation, public keys: no secret, and yet no business of strangers. Open where only the
+    # platform's own machines come; to whoever has credentials on a published listener, see `internal_port`.
+    INTERNAL = auto()
     OPERATOR = auto()
     SERVICE = auto()
     VIEWER = auto()
     EDITOR = auto()
     ADMIN = auto()
+
+
+OPEN = Access.PUBLIC | Access.SIGN_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +72,12 @@ PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", object)  # ty
 
 def require(principal: Principal | None, access: Access) -> None:
     """Let the principal pass, or raise `Unauthorized` (nobody) or `Forbidden` (the right is named)."""
-    if access & Access.PUBLIC:
+    if access & OPEN:
         return
     if principal is None:
         raise Unauthorized("Send a bearer token or service credentials.")
+    if access & Access.INTERNAL:
+        return
     if not _rights(principal) & access:
         wanted = " or ".join(sorted(str(right.name).lower() for right in access))
         raise Forbidden(f"This call needs the right: {wanted}.", right=wanted)

@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from nexarch import docs_page, openapi, tracing
-from nexarch.auth import Access, Authenticator
+from nexarch.auth import OPEN, Access, Authenticator
 from nexarch.metrics import HttpMetrics, exposition, new_registry
 from nexarch.problems import REQUEST_ID, problems
 from nexarch.routing import Route, add_routes
@@ -32,6 +32,8 @@ Check = Callable[[], Awaitable[object]]
 DRAINING: web.AppKey[asyncio.Event] = web.AppKey("draining", asyncio.Event)
 CHECKS: web.AppKey[dict[str, Check]] = web.AppKey("checks", dict)
 METRICS: web.AppKey[CollectorRegistry] = web.AppKey("metrics", CollectorRegistry)
+# What `serve` puts on `internal_port`: health, metrics and documentation, open to whoever comes there.
+INTERNAL: web.AppKey[web.Application] = web.AppKey("internal", web.Application)
 _HTTP_METRICS: web.AppKey[HttpMetrics] = web.AppKey("http_metrics", HttpMetrics)
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -49,20 +51,39 @@ class ServiceInfo:
     description: str
 
 
-def create_base_app(service: ServiceInfo, authenticate: Authenticator, routes: Sequence[Route]) -> web.Application:
+def create_base_app(
+    service: ServiceInfo, authenticate: Authenticator, routes: Sequence[Route], *, internal: bool = False
+) -> web.Application:
     """Make an application with the frame around a route table; opens nothing.
 
-    The service adds its resources to `cleanup_ctx` and its required dependencies to `app[CHECKS]`.
+    The service adds its resources to `cleanup_ctx` and its required dependencies to `app[CHECKS]`. With `internal`
+    the frame's routes are open in `app[INTERNAL]` alone; the application itself asks for credentials there.
     """
-    app = web.Application(middlewares=[_context, problems])
-    app.on_response_prepare.append(_add_request_id)
+    app = _new_app()
     app[DRAINING] = asyncio.Event()
     app.on_shutdown.append(_drain)
     app[CHECKS] = {}
     app[METRICS] = new_registry()
     app[_HTTP_METRICS] = HttpMetrics(app[METRICS])
-    table = [*routes, *_frame_routes(service, routes)]
-    add_routes(app, table, authenticate)
+    frame = _frame_routes(service, routes)
+    add_routes(app, [*routes, *frame], authenticate, unguarded=OPEN if internal else OPEN | Access.INTERNAL)
+    if internal:
+        app[INTERNAL] = _internal_app(app, frame, authenticate)
+    return app
+
+
+def _internal_app(app: web.Application, frame: Sequence[Route], authenticate: Authenticator) -> web.Application:
+    """The frame's routes alone, telling of the state of `app`."""
+    inner = _new_app()
+    inner[DRAINING], inner[CHECKS] = app[DRAINING], app[CHECKS]
+    inner[METRICS], inner[_HTTP_METRICS] = app[METRICS], app[_HTTP_METRICS]
+    add_routes(inner, frame, authenticate, unguarded=OPEN | Access.INTERNAL)
+    return inner
+
+
+def _new_app() -> web.Application:
+    app = web.Application(middlewares=[_context, problems])
+    app.on_response_prepare.append(_add_request_id)
     return app
 
 
@@ -93,12 +114,12 @@ def _frame_routes(service: ServiceInfo, routes: Sequence[Route]) -> list[Route]:
         return docs_page.page(document)
 
     table = [
-        Route("GET", "/livez", live, Access.PUBLIC, media="application/json"),
-        Route("GET", "/healthz", live, Access.PUBLIC, media="application/json"),
-        Route("GET", "/readyz", ready, Access.PUBLIC, media="application/json"),
-        Route("GET", "/metrics", metrics, Access.PUBLIC, media="text/plain"),
-        Route("GET", "/openapi.json", spec, Access.PUBLIC, media="application/json"),
-        Route("GET", "/docs", docs, Access.PUBLIC, media="text/html"),
+        Route("GET", "/livez", live, Access.INTERNAL, media="application/json"),
+        Route("GET", "/healthz", live, Access.INTERNAL, media="application/json"),
+        Route("GET", "/readyz", ready, Access.INTERNAL, media="application/json"),
+        Route("GET", "/metrics", metrics, Access.INTERNAL, media="text/plain"),
+        Route("GET", "/openapi.json", spec, Access.INTERNAL, media="application/json"),
+        Route("GET", "/docs", docs, Access.INTERNAL, media="text/html"),
     ]
     document = _document(service, routes, table)
     return table

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from nexarch.auth import Access
+from nexarch.auth import OPEN, Access
 from nexarch.errors import Forbidden, NexarchError, Unauthorized
 from nexarch.problems import MEDIA_TYPE, InvalidBody
 from nexarch.routing import Route
@@ -106,7 +106,9 @@ def _responses(route: Route, schemas: _Schemas) -> Document:
 def _all_errors(route: Route) -> list[type[NexarchError]]:
     errors = list(route.errors)
     if not route.access & Access.PUBLIC:
-        errors += [Unauthorized, Forbidden]
+        errors.append(Unauthorized)
+    if not route.access & (OPEN | Access.INTERNAL):
+        errors.append(Forbidden)
     if route.inputs:
         errors.append(InvalidBody)
     return errors
@@ -120,8 +122,10 @@ def _by_status(errors: Iterable[type[NexarchError]]) -> dict[HTTPStatus, list[ty
 
 
 def _security(access: Access) -> list[Document]:
-    if access & Access.PUBLIC:
+    if access & OPEN:
         return []
+    if access & Access.INTERNAL:  # none on the internal listener, any on a published one
+        return [{}, *({name: []} for name, _ in _SCHEMES.values())]
     kinds = [_SCHEMES[kind][0] for kind in (Access.OPERATOR, Access.SERVICE) if access & kind]
     if access & _USERS:
         kinds.append("user")

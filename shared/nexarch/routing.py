@@ -16,8 +16,8 @@ import structlog
 from aiohttp import web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from nexarch.auth import PRINCIPAL, Access, Authenticator, require
-from nexarch.errors import NexarchError, NotFound, UnsupportedType
+from nexarch.auth import OPEN, PRINCIPAL, Access, Authenticator, require
+from nexarch.errors import Invalid, NexarchError, NotFound, Unauthorized, UnsupportedType
 from nexarch.problems import from_validation
 
 _CONTINUE = "100-continue"
@@ -51,31 +51,35 @@ class Route:
         return {name: TypeAdapter(hints[name]) for name in ("body", "query") if name in names}
 
 
-def add_routes(app: web.Application, routes: Sequence[Route], authenticate: Authenticator) -> None:
-    """Put a route table into an application; GET answers HEAD too."""
+def add_routes(
+    app: web.Application, routes: Sequence[Route], authenticate: Authenticator, *, unguarded: Access = OPEN
+) -> None:
+    """Put a route table into an application; GET answers HEAD too. `unguarded` routes ask nobody who they are."""
     for route in routes:
-        handler, expect = _guarded(route, authenticate), _early_answer(route)
+        handler, expect = _guarded(route, authenticate, unguarded), _early_answer(route)
         if route.method == "GET":
             app.router.add_get(route.path, handler, expect_handler=expect)
         else:
             app.router.add_route(route.method, route.path, handler, expect_handler=expect)
 
 
-def _guarded(route: Route, authenticate: Authenticator) -> RouteHandler:
+def _guarded(route: Route, authenticate: Authenticator, unguarded: Access) -> RouteHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
         if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
             raise web.HTTPExpectationFailed
         # Health and sign-in must not hang on credentials that nobody asked for, nor on the database behind them.
-        principal = None if route.access == Access.PUBLIC else await authenticate(request)
-        require(principal, route.access)
-        if principal is not None:
+        if not route.access & unguarded:
+            principal = await authenticate(request)
+            require(principal, route.access)
+            assert principal is not None
             request[PRINCIPAL] = principal
             structlog.contextvars.bind_contextvars(**_who(principal))
         values: dict[str, Any] = {}
         if (query := route.inputs.get("query")) is not None:
             values["query"] = _read_query(request, query)
         if (body := route.inputs.get("body")) is not None:
-            values["body"] = await _read_body(request, body, route.max_body)
+            read = _read_credentials if route.access & Access.SIGN_IN else _read_body
+            values["body"] = await read(request, body, route.max_body)
         return await route.handler(request, **values)
 
     return handle
@@ -108,6 +112,13 @@ async def _read_body(request: web.Request, model: TypeAdapter[Any], limit: int) 
         return model.validate_json(bytes(raw))
     except ValidationError as error:
         raise from_validation(error) from error
+
+
+async def _read_credentials(request: web.Request, model: TypeAdapter[Any], limit: int) -> Any:  # noqa: ANN401
+    try:
+        return await _read_body(request, model, limit)
+    except (Invalid, UnsupportedType) as error:
+        raise Unauthorized(f"Credentials are expected in the body. {error.detail}", **error.members) from error
 
 
 def _early_answer(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:

@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from nexarch import logs
-from nexarch.http import DRAINING
+from nexarch.http import DRAINING, INTERNAL
 from nexarch.settings import ServiceSettings
 
 log = structlog.get_logger(__name__)
@@ -39,18 +39,36 @@ async def _serve(settings: ServiceSettings, create_app: Callable[[], web.Applica
         site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
         await site.start()
         host, port = runner.addresses[0][:2]
-        log.info("listening", url=f"http://{host}:{port}")
-        exit_code = await _until_told(app, signals)
-        app[DRAINING].set()
-        if exit_code == 0 and signals.polite:
-            log.info("draining", delay_s=settings.drain_delay_s, grace_s=settings.grace_period_s)
-            await signals.second(settings.drain_delay_s)
+        async with _internal_listener(app, settings):
+            log.info("listening", url=f"http://{host}:{port}")
+            exit_code = await _until_told(app, signals)
+            app[DRAINING].set()
+            if exit_code == 0 and signals.polite:
+                log.info("draining", delay_s=settings.drain_delay_s, grace_s=settings.grace_period_s)
+                await signals.second(settings.drain_delay_s)
     finally:
         app[DRAINING].set()
         await runner.cleanup()
         app[FATAL].cancel()
         log.info("stopped", exit_code=exit_code)
     return exit_code
+
+
+@asynccontextmanager
+async def _internal_listener(app: web.Application, settings: ServiceSettings) -> AsyncIterator[None]:
+    """Serve `app[INTERNAL]` on `internal_port`; nothing where there is none."""
+    if settings.internal_port is None:
+        yield
+        return
+    runner = web.AppRunner(app[INTERNAL], access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    try:
+        await runner.setup()
+        await web.TCPSite(runner, settings.host, settings.internal_port).start()
+        host, port = runner.addresses[0][:2]
+        log.info("listening internally", url=f"http://{host}:{port}")
+        yield
+    finally:
+        await runner.cleanup()
 
 
 class _Signals:

@@ -1,6 +1,6 @@
 """Settings: read once, in `__main__`, from environment variables; a wrong one stops the process with its name.
 
-A secret may also come from a file: `CORE_API_MASTER_KEY_FILE=/run/secrets/master-key`.
+A text may also come from a file, as secrets do: `CORE_API_MASTER_KEY_FILE=/run/secrets/master-key`.
 """
 
 import os
@@ -21,13 +21,13 @@ from pydantic_settings import (
 EXIT_BAD_SETTINGS = 2
 
 
-class SecretFiles(EnvSettingsSource):
-    """Reads `<PREFIX><FIELD>_FILE` for each `SecretStr` field."""
+class TextFiles(EnvSettingsSource):
+    """Reads `<PREFIX><FIELD>_FILE` for each field of text, secret or not."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         variable = f"{self.env_prefix}{field_name}_FILE".upper()
         path = os.environ.get(variable)
-        if path is None or not _is_secret(field):
+        if path is None or not _is_text(field):
             return None, field_name, False
         if f"{self.env_prefix}{field_name}".upper() in os.environ:
             raise BadSettings([f"{variable}: set it or {variable.removesuffix('_FILE')}, not both"])
@@ -44,6 +44,8 @@ class ServiceSettings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(ge=0, le=65535)
+    # Health, metrics and documentation are open here and ask for credentials on `port`; by default they are open there.
+    internal_port: int | None = Field(default=None, ge=0, le=65535)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else JSON
     # After SIGTERM the listener stays open this long with /readyz at 503, so that a balancer can move on.
@@ -60,8 +62,8 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Values given in code, then variables, then files of secrets; nothing else."""
-        return init_settings, env_settings, SecretFiles(settings_cls)
+        """Values given in code, then variables, then files; nothing else."""
+        return init_settings, env_settings, TextFiles(settings_cls)
 
 
 class BadSettings(Exception):
@@ -96,5 +98,5 @@ def _variable(prefix: str, location: tuple[int | str, ...]) -> str:
     return prefix + "__".join(str(part) for part in location).upper()
 
 
-def _is_secret(field: FieldInfo) -> bool:
-    return field.annotation is SecretStr or SecretStr in get_args(field.annotation)
+def _is_text(field: FieldInfo) -> bool:
+    return not {field.annotation, *get_args(field.annotation)}.isdisjoint({str, SecretStr})

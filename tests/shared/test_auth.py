@@ -5,6 +5,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from nexarch.auth import (
+    OPEN,
     Access,
     FailureLimiter,
     Operator,
@@ -38,16 +39,17 @@ SERVICE = Service(module_id="dms_ingest", client_id="c1")
 )
 def test_a_principal_is_served_by_the_routes_of_its_kind_and_by_no_other(principal: Principal, served: Access) -> None:
     for access in Access:
-        if access in served | Access.PUBLIC:
+        if access in served | OPEN | Access.INTERNAL:
             require(principal, access)
         else:
             with pytest.raises(Forbidden, match=str(access.name).lower()):
                 require(principal, access)
 
 
-def test_nobody_is_served_by_public_routes_only() -> None:
-    require(None, Access.PUBLIC)
-    for access in set(Access) - {Access.PUBLIC}:
+def test_nobody_is_served_by_open_routes_only() -> None:
+    for access in OPEN:
+        require(None, access)
+    for access in set(Access) - set(OPEN):
         with pytest.raises(Unauthorized):
             require(None, access)
 

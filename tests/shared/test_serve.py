@@ -22,6 +22,7 @@ class Running:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.url = ""
+        self.internal_url = ""
 
     async def line(self, event: str) -> dict[str, object]:
         assert self.process.stderr is not None
@@ -44,6 +45,8 @@ async def running(**settings: str) -> AsyncIterator[Running]:
     )
     service = Running(process)
     try:
+        if "internal_port" in settings:
+            service.internal_url = str((await service.line("listening internally"))["url"])
         service.url = str((await service.line("listening"))["url"])
         yield service
     finally:
@@ -71,6 +74,19 @@ async def test_after_sigterm_readyz_is_503_while_the_listener_stays_and_the_exit
         code = await service.exit_code()
 
         assert (before.status, during.status, alive.status, code) == (200, 503, 200, 0)
+
+
+async def test_an_internal_port_takes_health_and_metrics_off_the_published_one(http: aiohttp.ClientSession) -> None:
+    async with running(internal_port="0", drain_delay_s="600") as service:
+        internal = service.internal_url
+
+        outside = [(await http.get(f"{service.url}{path}")).status for path in ("/readyz", "/metrics", "/docs")]
+        inside = [(await http.get(f"{internal}{path}")).status for path in ("/readyz", "/metrics", "/docs")]
+        service.process.send_signal(signal.SIGTERM)
+        await service.line("draining")
+        draining = await http.get(f"{internal}/readyz")
+
+        assert (outside, inside, draining.status) == ([401, 401, 401], [200, 200, 200], 503)
 
 
 async def test_a_request_that_runs_at_sigterm_gets_its_answer(http: aiohttp.ClientSession) -> None:

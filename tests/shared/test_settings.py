@@ -13,22 +13,25 @@ class Settings(ServiceSettings):
     port: int = Field(default=1, ge=0, le=65535)
     key: SecretStr
     other_key: SecretStr | None = None
+    client_id: str = "none"
 
 
-def test_a_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "key"
     file.write_text("hunter2\n")
     monkeypatch.setenv("DEMO_KEY_FILE", str(file))
     monkeypatch.setenv("DEMO_OTHER_KEY_FILE", str(file))
+    monkeypatch.setenv("DEMO_CLIENT_ID_FILE", str(file))
 
     settings = load(Settings)
 
     assert settings.key.get_secret_value() == "hunter2"
     assert settings.other_key is not None
-    assert "hunter2" not in repr(settings)
+    assert settings.client_id == "hunter2"
+    assert "hunter2" not in repr(settings.key)
 
 
-def test_only_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_texts_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "port"
     file.write_text("99")
     monkeypatch.setenv("DEMO_KEY", "x")

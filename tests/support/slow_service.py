@@ -48,12 +48,15 @@ async def mortal_task(app: web.Application) -> AsyncIterator[None]:
         yield
 
 
-def create_app() -> web.Application:
+def create_app(settings: Settings) -> web.Application:
     routes = [Route("GET", "/v1/slow", slow, Access.PUBLIC), Route("POST", "/v1/die", die, Access.PUBLIC)]
-    app = create_base_app(ServiceInfo("slow", "1", "For tests."), nobody, routes)
+    app = create_base_app(
+        ServiceInfo("slow", "1", "For tests."), nobody, routes, internal=settings.internal_port is not None
+    )
     app.cleanup_ctx.append(mortal_task)
     return app
 
 
 if __name__ == "__main__":
-    sys.exit(serve("slow", load(Settings), create_app))
+    loaded = load(Settings)
+    sys.exit(serve("slow", loaded, lambda: create_app(loaded)))

@@ -19,7 +19,7 @@ INFO = ServiceInfo(
 
 def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
-    app = create_base_app(INFO, authenticate, ROUTES)
+    app = create_base_app(INFO, authenticate, ROUTES, internal=settings.internal_port is not None)
     app.cleanup_ctx.append(module.core_client(settings, "alerter"))
     return app
 

@@ -49,7 +49,7 @@ _WATCH_S = 15.0
 
 def create_app(settings: Settings, passwords: Passwords | None = None) -> web.Application:
     """Make the application; opens nothing. Without `passwords` they cost what `core_api.passwords` says."""
-    app = create_base_app(INFO, authenticate, ROUTES)
+    app = create_base_app(INFO, authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
     app[MASTER_KEY] = MasterKey(settings.master_key)
     app[PROVISIONER] = Provisioner(settings.registry_dsn.get_secret_value(), app[MASTER_KEY])

@@ -21,7 +21,7 @@ from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
 from nexarch.routing import Route
 
-_OPERATOR, _SERVICE, _PUBLIC = Access.OPERATOR, Access.SERVICE, Access.PUBLIC
+_OPERATOR, _SERVICE = Access.OPERATOR, Access.SERVICE
 _CREATED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
 _WORKABLE = [NoSuchTenant, TenantSuspended, TenantUnfinished]
 _ADMITTED = [*_WORKABLE, ModuleNotActive]
@@ -45,9 +45,9 @@ ROUTES = [
     Route("POST", "/v1/tenants/{slug}/users/{id}/disable", users.disable, _OPERATOR, users.UserAnswer,
           errors=[*_WORKABLE, NoSuchUser]),
 
-    Route("POST", "/v1/auth/token", tokens.create, _PUBLIC, tokens.Token,
+    Route("POST", "/v1/auth/token", tokens.create, Access.SIGN_IN, tokens.Token,
           errors=[WrongPassword, TooManyRequests, TenantSuspended, SignInBusy, NoSigningKey]),
-    Route("GET", "/.well-known/jwks.json", tokens.keys, _PUBLIC, tokens.JsonWebKeys),
+    Route("GET", "/.well-known/jwks.json", tokens.keys, Access.INTERNAL, tokens.JsonWebKeys),
     Route("POST", "/v1/keys/rotate", tokens.rotate, _OPERATOR, tokens.SigningKeyAnswer, errors=[RotationRunning]),
 
     Route("GET", "/v1/flags", flags.list_, _OPERATOR, flags.FlagPage, errors=[BadCursor]),

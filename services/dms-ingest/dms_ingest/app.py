@@ -20,7 +20,7 @@ INFO = ServiceInfo(
 
 def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
-    app = create_base_app(INFO, tenant_module.authenticate, ROUTES)
+    app = create_base_app(INFO, tenant_module.authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
     app.cleanup_ctx.extend(
         [

@@ -43,7 +43,7 @@ from dms_ingest.views import (
 from nexarch.auth import Access
 from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
-from nexarch.errors import InsufficientStorage, UnsupportedType
+from nexarch.errors import InsufficientStorage, Unauthorized, UnsupportedType
 from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
 from nexarch.routing import Route
@@ -90,7 +90,7 @@ ROUTES = [
     Route("POST", "/v1/documents/{id}/links", links.create, _EDITOR, links.LinkAnswer, _CREATED,
           errors=[RevisionNotFound]),
     Route("GET", "/v1/links/{tenant}/{document}/{revision}", links.follow, _PUBLIC, media=_BYTES,
-          errors=[LinkRefused, *_DOWNLOAD_ERRORS]),
+          errors=[Unauthorized, LinkRefused, *_DOWNLOAD_ERRORS]),
 
     Route("GET", "/v1/search", search.find, _VIEWER, search.HitPage, errors=[BadCursor, SearchTooSlow]),
 

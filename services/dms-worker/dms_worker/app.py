@@ -20,7 +20,7 @@ INFO = ServiceInfo(name="dms-worker", version=version("dms-worker"), description
 
 def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
-    app = create_base_app(INFO, authenticate, ROUTES)
+    app = create_base_app(INFO, authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
     app[OPERATOR_FAILURES] = FailureLimiter()
     app.cleanup_ctx.extend(

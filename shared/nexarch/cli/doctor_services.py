@@ -34,13 +34,16 @@ async def _check_service(session: aiohttp.ClientSession, target: Target, name: s
         # Without core-api nothing works; the others may be out of this computer's reach on purpose.
         status: Status = "fail" if name == "core" else "skipped"
         return [Finding(check=service, status=status, detail=failure.message, mend=failure.hint)]
+    headers = await _credentials(session, target, name)
     started = time.time()
     try:
-        async with session.get(f"{url}/readyz", timeout=_TIMEOUT) as response:
+        async with session.get(f"{url}/readyz", timeout=_TIMEOUT, headers=headers) as response:
             answer = await response.json(content_type=None)
             date = response.headers.get("Date")
         took = time.time() - started
-        running = await _version(session, url)
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            return [Finding(check=service, status="skipped", detail=f"{url} answers; its health is not for strangers")]
+        running = await _version(session, url, headers)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         reason = str(error) or type(error).__name__
         mend = f"Start {service}, or correct its address; its log says why it ended."
@@ -51,6 +54,17 @@ async def _check_service(session: aiohttp.ClientSession, target: Target, name: s
         skew = parsedate_to_datetime(date).timestamp() + _DATE_STEP_S / 2 - (started + took / 2)
         findings.append(clock_finding(f"{service} clock", skew, _DATE_STEP_S / 2 + took / 2))
     return findings
+
+
+async def _credentials(session: aiohttp.ClientSession, target: Target, name: str) -> dict[str, str]:
+    """What a published service asks for before it tells of its health; nothing where we do not have it."""
+    token = target.operator_token if name in {"core", "worker"} else None
+    if name == "ingest":
+        try:
+            token = await UserLogin(session, target).token()
+        except Failure:
+            token = None  # `_check_login` says why
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
 def _readiness(service: str, url: str, status: int, answer: Any) -> Finding:  # noqa: ANN401 - JSON of a stranger
@@ -65,8 +79,8 @@ def _readiness(service: str, url: str, status: int, answer: Any) -> Finding:  # 
     return Finding(check=service, status="fail", detail=f"{url}/readyz answers {status}", mend=mend)
 
 
-async def _version(session: aiohttp.ClientSession, url: str) -> str:
-    async with session.get(f"{url}/openapi.json", timeout=_TIMEOUT) as response:
+async def _version(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> str:
+    async with session.get(f"{url}/openapi.json", timeout=_TIMEOUT, headers=headers) as response:
         document = await response.json(content_type=None)
     info = document.get("info") if isinstance(document, dict) else None
     return str(info.get("version", "unknown")) if isinstance(info, dict) else "unknown"

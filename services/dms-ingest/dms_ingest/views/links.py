@@ -14,6 +14,7 @@ from dms_ingest.keys import SETTINGS
 from dms_ingest.links import MAX_LIFE, Link, LinkKey, link_url, read_link
 from dms_ingest.revisions import sealed_revision
 from dms_ingest.views.downloads import Download, send
+from nexarch.errors import Unauthorized
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import TENANTS, caller, tenant_connection
 
@@ -68,8 +69,11 @@ async def create(request: web.Request, body: NewLink) -> web.Response:
 async def follow(request: web.Request) -> web.StreamResponse:
     """`GET /v1/links/{tenant}/{document}/{revision}`: the bytes that a signed link gives out.
 
-    403 for a link that is not valid, whatever is wrong with it; 404 once the document is deleted.
+    401 without a signature; 403 for a link that is not valid, whatever is wrong with it; 404 once the document is
+    deleted.
     """
+    if "sig" not in request.query:
+        raise Unauthorized("A link without its signature opens nothing.")
     link = read_link(
         link_keys(request.app),
         method=request.method,

@@ -1,0 +1,84 @@
+"""What someone without credentials gets from the published listeners: 401 or 404 on every route, and nothing else."""
+
+import re
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp import AiohttpClient
+
+import core_api.app
+import dms_ingest.app
+from nexarch.http import INTERNAL
+from support.ingest import Ingest
+from support.services import CoreApi
+
+pytestmark = pytest.mark.database
+
+Client = TestClient[web.Request, web.Application]
+NOBODYS_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+BODIES: list[dict[str, Any]] = [{}, {"json": {}}, {"data": b"x", "headers": {"Content-Type": "text/plain"}}]
+
+
+def published_core_api(core: CoreApi) -> web.Application:
+    return core_api.app.create_app(core.settings.model_copy(update={"internal_port": 0}))
+
+
+def published_ingest(ingest: Ingest) -> web.Application:
+    return dms_ingest.app.create_app(ingest.settings.model_copy(update={"internal_port": 0}))
+
+
+def all_routes(app: web.Application) -> list[tuple[str, str]]:
+    """Method and path of every route that the router knows, with an id of nothing for each variable."""
+    routes = [(route.method, route.resource.canonical) for route in app.router.routes() if route.resource is not None]
+    assert len(routes) > 10
+    return [(method, re.sub(r"{\w+}", NOBODYS_ID, path)) for method, path in routes]
+
+
+@pytest.mark.parametrize("service", ["core-api", "dms-ingest"])
+async def test_a_stranger_gets_401_or_404_on_every_route(
+    service: str, core_api: CoreApi, ingest: Ingest, aiohttp_client: AiohttpClient
+) -> None:
+    app = published_core_api(core_api) if service == "core-api" else published_ingest(ingest)
+    client: Client = await aiohttp_client(app)
+
+    for method, path in all_routes(app):
+        for body in BODIES:
+            async with client.request(method, path, **body) as response:
+                assert response.status in {401, 404}, (method, path, body, await response.text())
+
+
+async def test_health_and_documents_of_a_published_service_need_any_credentials(
+    core_api: CoreApi, aiohttp_client: AiohttpClient
+) -> None:
+    client: Client = await aiohttp_client(published_core_api(core_api))
+
+    for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/.well-known/jwks.json"):
+        for headers in (core_api.operator, core_api.modules["dms_ingest"].headers):
+            async with client.get(path, headers=headers) as response:
+                assert response.status == 200, path
+
+
+async def test_the_internal_application_tells_of_the_published_one(
+    core_api: CoreApi, aiohttp_client: AiohttpClient
+) -> None:
+    app = published_core_api(core_api)
+    published: Client = await aiohttp_client(app)
+    internal: Client = await aiohttp_client(app[INTERNAL])
+
+    await published.get("/v1/tenants")
+    metrics = await (await internal.get("/metrics")).text()
+    ready = await (await internal.get("/readyz")).json()
+    elsewhere = await internal.get("/v1/tenants")
+
+    assert 'nexarch_http_requests_total{method="GET",route="/v1/tenants",status="401"} 1.0' in metrics
+    assert ready == {"status": "ok", "failed": {}}
+    assert elsewhere.status == 404
+
+
+async def test_a_sign_in_that_cannot_be_read_says_what_is_missing(core_api: CoreApi) -> None:
+    status, problem = await core_api.call("POST", "/v1/auth/token", headers={}, json={"tenant": "acme"})
+
+    assert (status, problem["type"]) == (401, "/problems/unauthorized")
+    assert {error["pointer"] for error in problem["errors"]} == {"/email", "/password"}
