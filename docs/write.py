@@ -88,7 +88,7 @@ def problems() -> str:
             name = "Every service" if package == "nexarch" else package.replace("_", "-")
             text += f"\n## {name}\n\n| type | status | what it means |\n|---|---|---|\n"
             text += "".join(
-                f"| `/problems/{code}` | {status} {HTTPStatus(status).phrase} | {meaning} |\n"
+                f"| `/problems/{code}` | {_status(status)} | {meaning} |\n"
                 for code, (status, meaning) in sorted(rows.items())
             )
     reasons = {
@@ -109,6 +109,11 @@ def _errors(package: str) -> Iterator[type[NexarchError]]:
         pending += error.__subclasses__()
         if "code" in vars(error) and error.__module__.split(".")[0] == package:
             yield error
+
+
+def _status(status: int) -> str:
+    """The number and, where it has one, its phrase."""
+    return f"{status} {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else str(status)
 
 
 def _meaning(error: type[NexarchError]) -> str:

@@ -19,3 +19,6 @@ MODULES: Final = "modules"
 
 KEYS: Final = "keys"
 """The published token keys changed; the payload is empty."""
+
+UPLOADS: Final = "uploads"
+"""Somebody wants to go on with an upload that another process holds; the payload is the upload's id."""

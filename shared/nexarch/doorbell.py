@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 class Doorbell:
     """The bell of one process, on a bus connection of its own that comes back by itself.
 
-    Neither `ring` nor `arm` ever raises because of the bus. The figures `sent`, `coalesced`, `failed` and
+    None of `ring`, `arm` and `tell` ever raises because of the bus. The figures `sent`, `coalesced`, `failed` and
     `arm_failed` count since the start.
     """
 
@@ -94,6 +94,13 @@ class Doorbell:
             task.add_done_callback(lambda _task: self._arming.pop(tenant, None))
         # Shielded: the first caller may be cancelled while others wait for the same statement.
         await asyncio.shield(self._arming[tenant])
+
+    async def tell(self, channel: str, payload: str) -> None:
+        """Notify another channel, once; what cannot be sent is lost."""
+        try:
+            await self._execute("SELECT pg_notify($1, $2)", channel, payload)
+        except DATABASE_ERRORS as error:
+            log.warning("not told", channel=channel, reason=f"{type(error).__name__}: {error}")
 
     async def _arm(self, tenant: str) -> None:
         asked_at = time.monotonic()

@@ -14,7 +14,7 @@ class NexarchError(Exception):
     """Base of every error that this platform raises on purpose; never raised itself."""
 
     code: ClassVar[str]
-    status: ClassVar[HTTPStatus]
+    status: ClassVar[int]  # HTTPStatus lacks some of those that are in use
     title: ClassVar[str]
 
     def __init__(self, detail: str, **members: Json) -> None:
@@ -27,7 +27,7 @@ class Invalid(NexarchError):
     """The request is not well formed, or a value in it breaks a rule; the same request will fail again."""
 
     code = "invalid"
-    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    status: ClassVar[int] = HTTPStatus.UNPROCESSABLE_ENTITY
     title = "The request breaks a rule"
 
 
@@ -35,7 +35,7 @@ class Unauthorized(NexarchError):
     """Nobody we know sent this: no credentials, wrong ones, or expired ones."""
 
     code = "unauthorized"
-    status = HTTPStatus.UNAUTHORIZED
+    status: ClassVar[int] = HTTPStatus.UNAUTHORIZED
     title = "Credentials are missing or wrong"
 
 
@@ -43,7 +43,7 @@ class Forbidden(NexarchError):
     """We know who sent this, and they may not; the detail names the missing right."""
 
     code = "forbidden"
-    status = HTTPStatus.FORBIDDEN
+    status: ClassVar[int] = HTTPStatus.FORBIDDEN
     title = "A right is missing"
 
 
@@ -51,7 +51,7 @@ class NotFound(NexarchError):
     """There is no such thing, or it belongs to another tenant."""
 
     code = "not-found"
-    status = HTTPStatus.NOT_FOUND
+    status: ClassVar[int] = HTTPStatus.NOT_FOUND
     title = "There is no such thing"
 
 
@@ -59,7 +59,7 @@ class Conflict(NexarchError):
     """The request is well formed, but the present state forbids it."""
 
     code = "conflict"
-    status = HTTPStatus.CONFLICT
+    status: ClassVar[int] = HTTPStatus.CONFLICT
     title = "The present state forbids it"
 
 
@@ -67,7 +67,7 @@ class PreconditionFailed(NexarchError):
     """What the caller read has changed since; read it again, then decide (RFC 9110, 13.1.1)."""
 
     code = "precondition-failed"
-    status = HTTPStatus.PRECONDITION_FAILED
+    status: ClassVar[int] = HTTPStatus.PRECONDITION_FAILED
     title = "It has changed meanwhile"
 
 
@@ -75,7 +75,7 @@ class TooLarge(NexarchError):
     """The body is larger than a limit; the members name the limit in bytes."""
 
     code = "too-large"
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    status: ClassVar[int] = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     title = "The body is too large"
 
 
@@ -83,7 +83,7 @@ class UnsupportedType(NexarchError):
     """The content type is not on the allow-list."""
 
     code = "unsupported-type"
-    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    status: ClassVar[int] = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     title = "This content type is not accepted"
 
 
@@ -91,7 +91,7 @@ class TooManyRequests(NexarchError):
     """Too many failures from one address; the member `retry_after_s` becomes a Retry-After header."""
 
     code = "too-many-requests"
-    status = HTTPStatus.TOO_MANY_REQUESTS
+    status: ClassVar[int] = HTTPStatus.TOO_MANY_REQUESTS
     title = "Too many attempts"
 
 
@@ -99,7 +99,7 @@ class Unavailable(NexarchError):
     """A dependency is away; the same request may succeed later (`retry_after_s` becomes Retry-After)."""
 
     code = "unavailable"
-    status = HTTPStatus.SERVICE_UNAVAILABLE
+    status: ClassVar[int] = HTTPStatus.SERVICE_UNAVAILABLE
     title = "A dependency is away"
 
 
@@ -107,5 +107,5 @@ class InsufficientStorage(NexarchError):
     """The disk is full; nothing was half written, and what was acknowledged is kept."""
 
     code = "insufficient-storage"
-    status = HTTPStatus.INSUFFICIENT_STORAGE
+    status: ClassVar[int] = HTTPStatus.INSUFFICIENT_STORAGE
     title = "The disk is full"

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from http import HTTPStatus
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -114,8 +113,8 @@ def _all_errors(route: Route) -> list[type[NexarchError]]:
     return errors
 
 
-def _by_status(errors: Iterable[type[NexarchError]]) -> dict[HTTPStatus, list[type[NexarchError]]]:
-    grouped: dict[HTTPStatus, list[type[NexarchError]]] = {}
+def _by_status(errors: Iterable[type[NexarchError]]) -> dict[int, list[type[NexarchError]]]:
+    grouped: dict[int, list[type[NexarchError]]] = {}
     for error in sorted(set(errors), key=lambda error: (error.status, error.code)):
         grouped.setdefault(error.status, []).append(error)
     return grouped

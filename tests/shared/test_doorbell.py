@@ -107,6 +107,14 @@ async def test_a_ring_while_another_is_on_its_way_is_sent_too(bus_dsn: str, ear:
             await ear.wait_for("acme", number)
 
 
+async def test_other_channels_are_told_too(bell: Doorbell, ear: Ear) -> None:
+    await ear.conn.add_listener(channels.UPLOADS, ear.hear)
+
+    await bell.tell(channels.UPLOADS, "some upload")
+
+    await ear.wait_for("some upload")
+
+
 async def test_tenants_do_not_wait_for_each_other(bell: Doorbell, ear: Ear) -> None:
     for number in range(200):
         bell.ring(f"tenant_{number}")

@@ -28,11 +28,11 @@ def create_app(settings: Settings) -> web.Application:
             tenant_module.user_tokens,
             tenant_module.tenants(settings, "dms-ingest"),
             tenant_module.doorbell(settings, "dms-ingest"),
-            resources.listener,
             resources.storage,
             resources.staging,
             resources.usage,
             resources.uploads,
+            resources.listener,  # last: what it hears concerns the others
         ]
     )
     return app

@@ -6,19 +6,32 @@ came before it are written and recorded.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
 from uuid import UUID
 
 from dms_ingest.buffers import Buffers
+from dms_ingest.checksums import Checksum
 from dms_ingest.staging import Busy, StagedFile, Staging
-from dms_ingest.upload_sessions import Session, UploadClosed, get_session, record_received
+from dms_ingest.upload_sessions import Session, UploadClosed, extend_session, get_session, record_received
 from nexarch.auth import User
-from nexarch.errors import Conflict, InsufficientStorage, Invalid, TooLarge
+from nexarch.errors import Conflict, InsufficientStorage, Invalid, NexarchError, TooLarge
 from nexarch.tenancy import TenantPools
 from nexarch.threads import run_in_thread
 
-# In a long request, after so many bytes they are recorded, so that a killed process loses no more than them.
+# In a long request what came is recorded after so many bytes, and after so many seconds (or a quarter of the
+# session's lifetime): a killed process loses no more than that, and a slow line does not outlive its session.
 _RECORD_EVERY = 64 << 20
+_RECORD_EVERY_S = 60.0
+
+# Who was cut off writes and records what it holds, which takes moments unless the disk or the database is slow.
+_LOCK_TIMEOUT_S = 10.0
+_LOCK_AGAIN_S = 0.02
+# Whoever holds it in another process is asked for it over the event bus.
+_ASK_AFTER_S = 0.1
+_ASK_AGAIN_S = 1.0
 
 
 class BeyondEnd(TooLarge):
@@ -42,6 +55,21 @@ class UploadCompleting(Conflict):
     title = "The upload is being completed"
 
 
+class UploadTakenOver(Conflict):
+    """Another request of the same upload came, so this one was ended; what arrived on it is kept."""
+
+    code = "upload-taken-over"
+    title = "Another request goes on with the upload"
+
+
+class UploadLocked(Conflict):
+    """Somebody else works on the upload and did not let go of it in time; ask again."""
+
+    code = "upload-locked"
+    status = HTTPStatus.LOCKED
+    title = "The upload is in use"
+
+
 class LineSilent(Conflict):
     """The line was silent for too long; what arrived on it is kept."""
 
@@ -63,31 +91,34 @@ class Line:
         self._read = read
         self._idle_s = idle_s
         self._deadline: asyncio.Timeout | None = None
-        self._cut = False
+        self._cut: NexarchError | None = None
 
     async def next(self) -> bytes:
-        """The next bytes; raises what the line raises, LineSilent, and UploadCompleting after `cut`."""
-        if self._cut:
-            raise UploadCompleting("The upload is being completed or ended.")
+        """The next bytes; raises what the line raises, LineSilent, and after `cut` what it was given."""
+        if self._cut is not None:
+            raise self._cut
         try:
             async with asyncio.timeout(self._idle_s) as self._deadline:
                 return await self._read()
         except TimeoutError as error:
-            if self._cut:
-                raise UploadCompleting("The upload is being completed or ended.") from error
+            if self._cut is not None:
+                raise self._cut from error
             raise LineSilent(f"Nothing arrived for {self._idle_s:g} seconds.") from error
         finally:
             self._deadline = None
 
-    def cut(self) -> None:
+    def cut(self, why: NexarchError) -> None:
         """Break the line off now, whoever is waiting on it."""
-        self._cut = True
+        self._cut = why
         if self._deadline is not None:
             self._deadline.reschedule(asyncio.get_running_loop().time())
 
 
 class Receiver:
-    """Receives the bytes of all uploads of this process. `count` is told how many came, for the metrics."""
+    """Receives the bytes of all uploads of this process.
+
+    `count` is told how many came, for the metrics, and `wanted` which session another process should let go of.
+    """
 
     def __init__(
         self,
@@ -97,13 +128,16 @@ class Receiver:
         lifetime_s: float,
         idle_s: float,
         count: Callable[[int], None],
+        wanted: Callable[[UUID], Awaitable[None]],
     ) -> None:
         self._tenants = tenants
         self._staging = staging
         self._buffers = Buffers()
         self._lifetime_s = lifetime_s
         self._idle_s = idle_s
+        self._record_every_s = min(_RECORD_EVERY_S, lifetime_s / 4)
         self._count = count
+        self._wanted = wanted
         self._lines: defaultdict[UUID, set[Line]] = defaultdict(set)
 
     async def admit(self, user: User, session_id: UUID, offset: int, length: int | None) -> Session:
@@ -131,26 +165,92 @@ class Receiver:
             file = await run_in_thread(self._staging.open_shared, user.tenant, session.id)
         except Busy as error:
             raise UploadCompleting("The upload is being completed or ended.") from error
+        try:
+            await self.receive_into(file, user, session, offset, read)
+        finally:
+            await run_in_thread(file.close)
+
+    @asynccontextmanager
+    async def alone(self, tenant: str, session_id: UUID) -> AsyncIterator[StagedFile]:
+        """The staged file with nobody else in it: who writes now is cut off, and what arrived of that is kept.
+
+        Raises UploadLocked where somebody holds it for too long.
+        """
+        file = await self._take_over(session_id, partial(self._staging.open_alone, tenant, session_id))
+        try:
+            yield file
+        finally:
+            await run_in_thread(file.close)
+
+    async def settle(self, tenant: str, session_id: UUID) -> None:
+        """End a request that holds the staged file alone: when this returns, what it brought is recorded.
+
+        Raises UploadLocked where somebody holds it for too long.
+        """
+        file = await self._take_over(session_id, partial(self._staging.open_shared, tenant, session_id))
+        await run_in_thread(file.close)
+
+    async def receive_into(
+        self,
+        file: StagedFile,
+        user: User,
+        session: Session,
+        offset: int,
+        read: Callable[[], Awaitable[bytes]],
+        checksum: Checksum | None = None,
+    ) -> None:
+        """Take bytes into an open file, as `receive` does; with a checksum all of them count or, on any error, none.
+
+        Raises ChecksumMismatch and what `receive` raises.
+        """
         line = Line(read, self._idle_s)
         self._lines[session.id].add(line)
         try:
             with self._buffers.two() as pair:
                 # With the client's digest, complete finds out what a power cut took; without it nothing would.
                 writer = StagedWriter(file, offset, pair, durable=session.sha256 is None)
-                await self._copy(user.tenant, session, line, file, writer)
+                await self._copy(user.tenant, session, line, file, writer, checksum)
         finally:
             self._lines[session.id].discard(line)
             if not self._lines[session.id]:
                 del self._lines[session.id]
-            await run_in_thread(file.close)
 
-    def cut(self, session_id: UUID) -> None:
+    def cut(self, session_id: UUID, why: NexarchError | None = None) -> None:
         """Break off every line of a session in this process; what arrived on them is kept."""
         for line in self._lines.get(session_id, ()):
-            line.cut()
+            line.cut(why or UploadCompleting("The upload is being completed or ended."))
 
-    async def _copy(self, tenant: str, session: Session, line: Line, file: StagedFile, writer: "StagedWriter") -> None:
-        recorded = writer.written
+    def cut_for_another(self, session_id: UUID) -> None:
+        """Break off every line of a session in this process, because another request goes on with it."""
+        self.cut(session_id, UploadTakenOver("Another request goes on with this upload."))
+
+    async def _take_over(self, session_id: UUID, open_file: Callable[[], StagedFile]) -> StagedFile:
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + _LOCK_TIMEOUT_S
+        ask_at = loop.time() + _ASK_AFTER_S
+        while True:
+            try:
+                return await run_in_thread(open_file)
+            except Busy as error:
+                if loop.time() >= give_up_at:
+                    raise UploadLocked("Another request works on this upload.", retry_after_s=1) from error
+            self.cut_for_another(session_id)
+            if session_id not in self._lines and loop.time() >= ask_at:
+                await self._wanted(session_id)
+                ask_at = loop.time() + _ASK_AGAIN_S
+            await asyncio.sleep(_LOCK_AGAIN_S)
+
+    async def _copy(
+        self,
+        tenant: str,
+        session: Session,
+        line: Line,
+        file: StagedFile,
+        writer: "StagedWriter",
+        checksum: Checksum | None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        recorded, recorded_at = writer.written, loop.time()
 
         async def record() -> None:
             nonlocal recorded
@@ -164,21 +264,39 @@ class Receiver:
             self._count(stop - start)
             recorded = stop
 
+        async def live_on() -> None:
+            if checksum is None:
+                await writer.finish()
+                await record()
+                return
+            async with self._tenants.acquire(tenant) as conn:
+                await extend_session(conn, session.id, lifetime_s=self._lifetime_s)
+
+        counts = checksum is None
         try:
             while piece := await line.next():
                 room = session.size_bytes - writer.taken
+                if checksum is not None:
+                    checksum.update(piece)
                 await writer.take(memoryview(piece)[:room])
                 if len(piece) > room:
                     raise BeyondEnd(
                         f"The upload was announced with {session.size_bytes} bytes.", size=session.size_bytes
                     )
-                if writer.written - recorded >= _RECORD_EVERY:
+                if checksum is None and writer.written - recorded >= _RECORD_EVERY:
                     await record()
+                if loop.time() - recorded_at >= self._record_every_s:
+                    await live_on()
+                    recorded_at = loop.time()
+            if checksum is not None:
+                checksum.verify()
+                counts = True
         finally:
             try:
                 await writer.finish()
             finally:
-                await record()
+                if counts and (checksum is None or not writer.full):
+                    await record()
         if writer.full:
             raise _full()
 

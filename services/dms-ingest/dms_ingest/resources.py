@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import UUID
 
 from aiohttp import web
 
@@ -13,6 +14,7 @@ from dms_ingest.metrics import UploadMetrics
 from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
 from dms_ingest.usage_delivery import UsageDelivery
+from nexarch import channels
 from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener
 from nexarch.module import CORE
@@ -23,9 +25,15 @@ from nexarch.threads import run_in_thread
 
 
 async def listener(app: web.Application) -> AsyncIterator[None]:
-    """The connection that hears what makes our caches wrong."""
+    """The connection that hears what makes our caches wrong, and which uploads other processes want to go on with."""
     dsn = app[SETTINGS].bus_dsn.get_secret_value()
-    ears = Listener(dsn, cache_wakes(app), application_name="dms-ingest")
+
+    def wanted(session_id: str | None) -> None:
+        if session_id is not None:
+            app[RECEIVER].cut_for_another(UUID(session_id))
+
+    wakes = {**cache_wakes(app), channels.UPLOADS: wanted}
+    ears = Listener(dsn, wakes, application_name="dms-ingest")
     check_bus(app, ears)
     async with background(app, "listen", ears.run()):
         yield
@@ -65,6 +73,7 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         lifetime_s=settings.upload_lifetime_s,
         idle_s=settings.upload_idle_s,
         count=metrics.received_bytes.inc,
+        wanted=lambda session_id: app[DOORBELL].tell(channels.UPLOADS, str(session_id)),
     )
 
     def committed(tenant: str) -> None:

@@ -178,6 +178,16 @@ async def record_received(conn: Connection, session_id: UUID, start: int, stop: 
         raise UploadNotFound("The upload was ended meanwhile.")
 
 
+async def extend_session(conn: Connection, session_id: UUID, *, lifetime_s: float) -> None:
+    """Let an open session live on from now."""
+    sql = """
+        UPDATE upload_sessions
+        SET updated_at = now(), expires_at = now() + make_interval(secs => $2)
+        WHERE id = $1 AND state = 'open'
+    """
+    await conn.execute(sql, session_id, lifetime_s)
+
+
 async def forget_received(conn: Connection, session_id: UUID, from_offset: int) -> None:
     """Take back what was recorded from an offset on: the disk has lost it."""
     sql = """
