@@ -20,6 +20,7 @@ FIRST = "'00000000-0000-7000-8000-000000000005'"
 OTHER_LETTER = "'00000000-0000-7000-8000-000000000006'"
 OTHER_FIRST = "'00000000-0000-7000-8000-000000000007'"
 TAG = "'00000000-0000-7000-8000-000000000008'"
+UPLOAD = "'00000000-0000-7000-8000-000000000009'"
 TEXT, NUMBER, DATE, BOOL, SELECT = (f"'00000000-0000-7000-8000-00000000001{n}'" for n in range(5))
 
 
@@ -57,6 +58,8 @@ COMPLETE = SESSION | {
     "completed_document_id": LETTER,
     "completed_revision_id": FIRST,
 }
+PARTIAL = SESSION | {"concat_kind": "'partial'"}
+FINAL = SESSION | {"concat_kind": "'final'", "concat_parts": f"ARRAY[{UPLOAD}]::uuid[]"}
 USAGE = {"metric": "'storage_bytes'", "delta": "-5"}
 PART = {"revision_id": FIRST, "part": "1", "content": "'x'", "search": "''"}
 JOB = {"job_type": "'extract_text_2'", "payload": "'{}'", "idempotency_key": "'key'", "traceparent": "'00-1'"}
@@ -80,7 +83,7 @@ PRESENT = [
     insert("metadata_options", OPTION, value="'red'"),
     insert("document_metadata_values", VALUE, document_id=OTHER_LETTER),
     insert("document_texts", PART, part="0"),
-    insert("upload_sessions", SESSION, idempotency_key="'once'"),
+    insert("upload_sessions", SESSION, id=UPLOAD, idempotency_key="'once'"),
 ]  # fmt: skip
 
 VALID = [
@@ -106,6 +109,10 @@ VALID = [
     insert("upload_sessions", SESSION, wrapped_key=WRAPPED, kek_version="1"),
     insert("upload_sessions", COMPLETE),
     insert("upload_sessions", COMPLETE, size_bytes="0", received="'{}'"),
+    insert("upload_sessions", SESSION, length_deferred="true"),
+    insert("upload_sessions", SESSION, tus_metadata="'filename YS5wZGY=,empty,more/~-+ YQ=='"),
+    insert("upload_sessions", PARTIAL, concat_into=UPLOAD),
+    insert("upload_sessions", FINAL),
     insert("usage_outbox", USAGE),
     insert("document_texts", PART),
     *(f"UPDATE tenant_settings SET {change}" for change in [
@@ -246,6 +253,17 @@ REFUSED = [
      insert("upload_sessions", SESSION, wrapped_key=WRAPPED, kek_version="0")),
     *(("upload_sessions_key_has_version", insert("upload_sessions", SESSION, **key))
       for key in [{"wrapped_key": WRAPPED}, {"kek_version": "1"}]),
+    ("upload_sessions_complete_has_length", insert("upload_sessions", COMPLETE, length_deferred="true")),
+    *(("upload_sessions_tus_metadata_form", insert("upload_sessions", SESSION, tus_metadata=header))
+      for header in ["''", "' '", "'a,'", "'a b c'", "'a Ü'", "'ü YQ=='", "'a YQ==' || chr(13) || chr(10) || 'x: y'",
+                     "repeat('x', 8193)"]),
+    ("upload_sessions_concat_kind_known", insert("upload_sessions", SESSION, concat_kind="'whole'")),
+    *(("upload_sessions_final_has_parts", insert("upload_sessions", FINAL, **change))
+      for change in [{"concat_parts": "NULL"}, {"concat_parts": "'{}'"}, {"concat_kind": "NULL"},
+                     {"concat_parts": f"array_fill({UPLOAD}::uuid, ARRAY[1001])"}]),
+    ("upload_sessions_partial_stays_open", insert("upload_sessions", COMPLETE, concat_kind="'partial'")),
+    ("upload_sessions_concat_into_of_partial", insert("upload_sessions", SESSION, concat_into=UPLOAD)),
+    ("upload_sessions_concat_into_fkey", insert("upload_sessions", PARTIAL, concat_into=NOBODY)),
     ("upload_sessions_expire_after_creation", insert("upload_sessions", SESSION, expires_at="now()")),
     # jobs
     *(("job_type_form", insert("processing_jobs", JOB, job_type=name))

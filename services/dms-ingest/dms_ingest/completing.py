@@ -266,6 +266,10 @@ async def _new_ids(conn: Connection, document_id: UUID | None) -> _Ids:
 
 
 def _refuse_holes(session: Session) -> None:
+    if session.length_deferred:
+        raise UploadIncomplete("How long the upload is has not been said.", missing=[])
+    if session.concat_kind == "partial":
+        raise UploadIncomplete("This is a part of a file; concatenate the parts.", missing=[])
     if missing := session.missing():
         ranges: list[Json] = [{"start": start, "end": end} for start, end in missing[:MOST_RANGES]]
         raise UploadIncomplete("Some bytes have not come; send the missing ranges.", missing=ranges)

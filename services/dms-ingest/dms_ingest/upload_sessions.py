@@ -14,7 +14,7 @@ from dms_ingest.documents import DocumentNotFound
 from dms_ingest.folders import FolderNotFound
 from dms_ingest.names import NameRefused
 from nexarch.db import Connection, fetch_optional
-from nexarch.errors import Conflict, NotFound
+from nexarch.errors import Conflict, Invalid, NotFound
 from nexarch.idempotency import IdempotencyKeyReused
 
 
@@ -31,6 +31,13 @@ class UploadClosed(Conflict):
     title = "The upload is complete"
 
 
+class LengthFixed(Invalid):
+    """The length of the upload is known already and is another, or fewer bytes than have come."""
+
+    code = "length-fixed"
+    title = "The upload has another length"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
     """What someone announces: a new document in a folder (None: the top), or the next revision of a document."""
@@ -41,6 +48,10 @@ class NewSession:
     folder_id: UUID | None
     document_id: UUID | None
     sha256: bytes | None
+    length_deferred: bool = False  # size_bytes is the most that may come until `set_length`
+    tus_metadata: str | None = None
+    concat_kind: str | None = None  # partial or final
+    concat_parts: Sequence[UUID] | None = None  # of a final one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +72,11 @@ class Session:
     completed_revision_id: UUID | None
     created_at: datetime
     expires_at: datetime
+    length_deferred: bool
+    tus_metadata: str | None  # the header, see `tus_headers`
+    concat_kind: str | None  # partial: never a document by itself; final: put together from partial ones
+    concat_parts: Sequence[UUID] | None  # of a final one, in their order
+    concat_into: UUID | None  # of a partial one: the final one that has its bytes now
 
     def ranges(self) -> list[tuple[int, int]]:
         """The byte ranges that lie on disk, in order: from the first up to but without the second."""
@@ -72,6 +88,14 @@ class Session:
         ends = [0, *(end for _, end in self.ranges())]
         starts = [*(start for start, _ in self.ranges()), self.size_bytes]
         return [(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
+
+    def offset(self) -> int:
+        """How many bytes have come without a gap from the first on."""
+        return next((end for start, end in self.ranges() if start == 0), 0)
+
+    def is_whole(self) -> bool:
+        """Whether all is there to make a document of it, or a part of one."""
+        return not self.length_deferred and not self.missing()
 
 
 async def create_session(
@@ -99,13 +123,14 @@ async def _insert(
     """Returns None where the key was used before, or the folder or document is not there or in the trash."""
     sql = """
         INSERT INTO upload_sessions (user_id, filename, mime_type, size_bytes, folder_id, document_id, sha256,
-            expires_at, idempotency_key)
-        SELECT $1, $2, $3, $4, $5::uuid, $6::uuid, $7, now() + make_interval(secs => $8), $9
+            expires_at, idempotency_key, length_deferred, tus_metadata, concat_kind, concat_parts)
+        SELECT $1, $2, $3, $4, $5::uuid, $6::uuid, $7, now() + make_interval(secs => $8), $9, $10, $11, $12, $13
         WHERE ($5::uuid IS NULL OR EXISTS (SELECT FROM folders WHERE id = $5 AND deleted_at IS NULL))
             AND ($6::uuid IS NULL OR EXISTS (SELECT FROM documents WHERE id = $6 AND deleted_at IS NULL))
         ON CONFLICT (user_id, idempotency_key) DO NOTHING
         RETURNING id, user_id, filename, mime_type, size_bytes, folder_id, document_id, sha256, received, state,
-            completed_document_id, completed_revision_id, created_at, expires_at
+            completed_document_id, completed_revision_id, created_at, expires_at,
+            length_deferred, tus_metadata, concat_kind, concat_parts, concat_into
     """
     try:
         return await fetch_optional(
@@ -121,6 +146,10 @@ async def _insert(
             new.sha256,
             lifetime_s,
             idempotency_key,
+            new.length_deferred,
+            new.tus_metadata,
+            new.concat_kind,
+            new.concat_parts,
         )
     except asyncpg.CheckViolationError as error:
         if error.constraint_name != "upload_sessions_filename_form":
@@ -133,7 +162,8 @@ async def _insert(
 async def _by_key(conn: Connection, user_id: UUID, idempotency_key: str) -> Session | None:
     sql = """
         SELECT id, user_id, filename, mime_type, size_bytes, folder_id, document_id, sha256, received, state,
-            completed_document_id, completed_revision_id, created_at, expires_at
+            completed_document_id, completed_revision_id, created_at, expires_at,
+            length_deferred, tus_metadata, concat_kind, concat_parts, concat_into
         FROM upload_sessions
         WHERE user_id = $1 AND idempotency_key = $2
     """
@@ -148,6 +178,10 @@ def _announcement(session: Session) -> NewSession:
         folder_id=session.folder_id,
         document_id=session.document_id,
         sha256=session.sha256,
+        length_deferred=session.length_deferred,
+        tus_metadata=session.tus_metadata,
+        concat_kind=session.concat_kind,
+        concat_parts=session.concat_parts,
     )
 
 
@@ -155,7 +189,8 @@ async def get_session(conn: Connection, user_id: UUID, session_id: UUID) -> Sess
     """A session of this person; UploadNotFound for anybody else's and for one that was ended."""
     sql = """
         SELECT id, user_id, filename, mime_type, size_bytes, folder_id, document_id, sha256, received, state,
-            completed_document_id, completed_revision_id, created_at, expires_at
+            completed_document_id, completed_revision_id, created_at, expires_at,
+            length_deferred, tus_metadata, concat_kind, concat_parts, concat_into
         FROM upload_sessions
         WHERE id = $2 AND user_id = $1 AND state <> 'aborted'
     """
@@ -176,6 +211,24 @@ async def record_received(conn: Connection, session_id: UUID, start: int, stop: 
     """
     if await conn.fetchval(sql, session_id, start, stop, lifetime_s) is None:
         raise UploadNotFound("The upload was ended meanwhile.")
+
+
+async def set_length(conn: Connection, session_id: UUID, size_bytes: int) -> None:
+    """Say how long an upload of deferred length is; LengthFixed if that is known already or less than has come."""
+    sql = """
+        UPDATE upload_sessions
+        SET size_bytes = $2, length_deferred = false, updated_at = now()
+        WHERE id = $1 AND state = 'open' AND length_deferred
+        RETURNING true
+    """
+    try:
+        changed = await conn.fetchval(sql, session_id, size_bytes)
+    except asyncpg.CheckViolationError as error:
+        if error.constraint_name != "upload_sessions_received_within_size":
+            raise
+        raise LengthFixed("More bytes than this length have come.") from error
+    if changed is None:
+        raise LengthFixed("The length of this upload is known already.")
 
 
 async def extend_session(conn: Connection, session_id: UUID, *, lifetime_s: float) -> None:

@@ -75,7 +75,7 @@ class Upload(BaseModel):
     id: UUID
     filename: str
     mime_type: str
-    size: int
+    size: int | None  # None: begun by tus, and how long it is was not said yet
     sha256: str | None
     folder_id: UUID | None
     document_id: UUID | None  # of the document it is for, or that it became
@@ -155,7 +155,7 @@ def _as_json(session: Session) -> Upload:
         id=session.id,
         filename=session.filename,
         mime_type=session.mime_type,
-        size=session.size_bytes,
+        size=None if session.length_deferred else session.size_bytes,
         sha256=None if session.sha256 is None else session.sha256.hex(),
         folder_id=session.folder_id,
         document_id=session.completed_document_id or session.document_id,
