@@ -5,10 +5,11 @@ What is sealed how is said by `nexarch.crypto`, where it lies by `nexarch.storag
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from uuid import UUID
 
-from nexarch.crypto.layout import NXO1
+from nexarch.crypto.layout import NXO1, object_aad
 from nexarch.crypto.segments import Opener, Sealer
-from nexarch.storage import Chunk, Storage
+from nexarch.storage import Chunk, Storage, ids_in_key
 from nexarch.threads import run_in_thread
 
 
@@ -27,6 +28,20 @@ async def seal_stream(sealer: Sealer, chunks: AsyncIterator[Chunk]) -> AsyncIter
     yield buffer[: await run_in_thread(sealer.finish_into, buffer)]
 
 
+def revision_aad(tenant_id: UUID, document_id: UUID, revision_id: UUID, storage_key: str) -> bytes:
+    """Return what the object of a revision is bound to; tenant, document and revision are those of the request.
+
+    Several revisions may refer to one object: it stays bound to the revision that it was sealed for, which its key
+    names. The key comes from the row and need not be believed: the DEK beside it is wrapped for the revision of the
+    request, and of all objects it opens only the one that it was made for. The revision's own object is bound to the
+    request alone.
+    """
+    sealed_document, sealed_revision = ids_in_key(storage_key)
+    if sealed_revision == revision_id:
+        return object_aad(tenant_id, document_id, revision_id)
+    return object_aad(tenant_id, sealed_document, sealed_revision)
+
+
 @asynccontextmanager
 async def open_object(
     storage: Storage,
@@ -41,7 +56,7 @@ async def open_object(
 ) -> AsyncIterator[AsyncIterator[memoryview]]:
     """Open the plaintext bytes from `start` up to but without `stop` of a sealed object.
 
-    `plaintext_size` is what the row says; `aad` comes from `object_aad` with the ids of the request. Raises on entering
+    `plaintext_size` is what the row says; `aad` comes from `revision_aad`. Raises on entering
     ObjectNotFound, and ObjectDamaged where size, header or the first bytes are wrong, so that a response can still
     say so. Damage further on is raised by the iterator: break the transfer then. Every chunk has a buffer of its own
     and may be kept.

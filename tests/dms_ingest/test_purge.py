@@ -6,9 +6,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from dms_ingest.documents import DocumentNotFound, delete_document
-from dms_ingest.purge import NotInTrash, StoredObject, delete_objects, purge_document
+from dms_ingest.purge import NotInTrash, purge_document
 from dms_ingest.tags import assign_tag, create_tag
 from nexarch.db import Connection, connect
+from nexarch.purge import delete_objects, doomed_objects, forget_doomed
 from nexarch.storage import ObjectNotFound
 from nexarch.storage.local import LocalStorage
 from support.database import TenantDatabase, add_user
@@ -26,14 +27,17 @@ async def test_a_purged_document_leaves_no_row_and_gives_its_bytes_back(
     await assign_tag(tenant_conn, document_id, (await create_tag(tenant_conn, "Wichtig")).id)
     await delete_document(tenant_conn, document_id, if_versions=None)
 
-    objects = await purge_document(tenant_conn, document_id)
+    keys = await purge_document(tenant_conn, document_id)
     await tenant_conn.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what a commit would check
 
-    assert sorted(stored.size_bytes for stored in objects) == [5, 7]
-    assert all(stored.storage_key.startswith(f"documents/{document_id}/revisions/") for stored in objects)
-    for table in ["documents", "file_revisions", "document_texts", "document_tags"]:
+    assert len(keys) == 2
+    assert all(key.startswith(f"documents/{document_id}/revisions/") for key in keys)
+    for table in ["documents", "file_revisions", "stored_objects", "document_texts", "document_tags"]:
         assert await tenant_conn.fetchval(f"SELECT count(*) FROM {table}") == 0, table
     assert await tenant_conn.fetchval("SELECT sum(delta) FROM usage_outbox") == 0
+    assert await doomed_objects(tenant_conn, after="", limit=10) == sorted(keys)
+    await forget_doomed(tenant_conn, keys)
+    assert await doomed_objects(tenant_conn, after="", limit=10) == []
 
 
 async def test_only_a_document_of_the_trash_is_purged_and_only_once(tenant_conn: Connection, tenant_user: UUID) -> None:
@@ -88,18 +92,15 @@ async def bytes_of(content: bytes) -> AsyncIterator[bytes]:
 async def test_an_object_that_is_gone_already_does_not_keep_the_others(storage: LocalStorage) -> None:
     await storage.put("acme", "documents/b", bytes_of(b"x"))
 
-    await delete_objects(storage, "acme", [stored("documents/gone"), stored("documents/b")])
+    gone = await delete_objects(storage, "acme", ["documents/gone", "documents/b"])
 
+    assert gone == ["documents/gone", "documents/b"]
     with pytest.raises(ObjectNotFound):
         await storage.head("acme", "documents/b")
 
 
-async def test_a_store_that_fails_leaves_its_objects_to_the_scheduled_check(tmp_path: Path) -> None:
+async def test_objects_that_a_failing_store_keeps_stay_doomed(tmp_path: Path) -> None:
     broken = LocalStorage(tmp_path)
     broken.close()
 
-    await delete_objects(broken, "acme", [stored("documents/a"), stored("documents/b")])
-
-
-def stored(key: str) -> StoredObject:
-    return StoredObject(storage_key=key, size_bytes=1)
+    assert await delete_objects(broken, "acme", ["documents/a", "documents/b"]) == []

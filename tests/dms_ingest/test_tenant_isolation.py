@@ -70,6 +70,7 @@ async def call(ingest: Ingest, person: Person, route: Route, path: str) -> int:
         return response.status
 
 
+NO_LISTS = {"/v1/settings"}
 WITH_IDS = [route for route in ROUTES if "{" in route.path and not route.access & Access.PUBLIC]
 
 
@@ -98,7 +99,9 @@ async def test_every_route_with_an_id_knows_none_of_another_tenant(core_api: Cor
 
 async def test_no_list_shows_a_thing_of_another_tenant(core_api: CoreApi, ingest: Ingest) -> None:
     theirs, mine = await furnish(core_api, ingest), await furnish(core_api, ingest)
-    lists = [route for route in ROUTES if route.method == "GET" and "{" not in route.path]
+    lists = [
+        route for route in ROUTES if route.method == "GET" and "{" not in route.path and route.path not in NO_LISTS
+    ]
     assert len(lists) >= 5
 
     for route in lists:

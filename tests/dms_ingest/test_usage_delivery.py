@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
-from dms_ingest.usage import record_storage
 from dms_ingest.usage_delivery import UsageDelivery
 from nexarch.core_client import CoreClient, UsageDelta, open_core_client
 from nexarch.tenancy import TenantPools
+from nexarch.usage import record_storage
 from support.database import Cluster, free_port
 from support.ingest import Person, lock_out, sign_in, tenant_database
 from support.proxy import SwallowingProxy

@@ -67,10 +67,10 @@ async def test_two_folders_of_one_name_cannot_be_made_at_the_top(tenant_dsn: str
 async def test_two_revisions_of_one_number_cannot_be_made(tenant_dsn: str) -> None:
     add = """
         INSERT INTO file_revisions
-               (document_id, number, storage_key, checksum_sha256, size_bytes, mime_type, wrapped_dek, kek_version)
-        SELECT id, 1, 'documents/' || id || '/revisions/' || uuidv7(), sha256(''), 0, 'text/plain',
+               (id, document_id, number, storage_key, checksum_sha256, size_bytes, mime_type, wrapped_dek, kek_version)
+        SELECT revision, id, 1, 'documents/' || id || '/revisions/' || revision, sha256(''), 0, 'text/plain',
                decode(repeat('00', 60), 'hex'), 1
-          FROM documents
+          FROM documents, uuidv7() AS revision
     """
     async with two_sessions(tenant_dsn) as (first, second):
         await first.execute("INSERT INTO documents (name) VALUES ('a')")

@@ -19,8 +19,8 @@ async def add_document(conn: Connection, name: str, text: str) -> UUID:
     revision = await conn.fetchval(
         """
         INSERT INTO file_revisions
-               (document_id, number, storage_key, checksum_sha256, size_bytes, mime_type, wrapped_dek, kek_version)
-        VALUES ($1, 1, $2, sha256(''), 0, 'text/plain',
+               (id, document_id, number, storage_key, checksum_sha256, size_bytes, mime_type, wrapped_dek, kek_version)
+        VALUES ($1, $1, 1, $2, sha256(''), 0, 'text/plain',
                 decode(repeat('00', 60), 'hex'), 1)
         RETURNING id
         """,

@@ -33,6 +33,7 @@ USER = {"email": "'bea@example.org'", "display_name": "'Bea'", "role": "'viewer'
 FOLDER = {"name": "'Bills'", "parent_id": TOP}
 DOCUMENT = {"name": "'note.pdf'"}
 REVISION = {
+    "id": NOBODY,
     "document_id": LETTER,
     "number": "2",
     "storage_key": key(LETTER, NOBODY),
@@ -60,6 +61,8 @@ COMPLETE = SESSION | {
 }
 PARTIAL = SESSION | {"concat_kind": "'partial'"}
 FINAL = SESSION | {"concat_kind": "'final'", "concat_parts": f"ARRAY[{UPLOAD}]::uuid[]"}
+COPY = REVISION | {"storage_key": key(LETTER, FIRST)}
+OBJECT = {"storage_key": key(LETTER, NOBODY), "size_bytes": "1"}
 USAGE = {"metric": "'storage_bytes'", "delta": "-5"}
 PART = {"revision_id": FIRST, "part": "1", "content": "'x'", "search": "''"}
 JOB = {"job_type": "'extract_text_2'", "payload": "'{}'", "idempotency_key": "'key'", "traceparent": "'00-1'"}
@@ -84,6 +87,7 @@ PRESENT = [
     insert("document_metadata_values", VALUE, document_id=OTHER_LETTER),
     insert("document_texts", PART, part="0"),
     insert("upload_sessions", SESSION, id=UPLOAD, idempotency_key="'once'"),
+    insert("doomed_objects", {"storage_key": "'a'"}),
 ]  # fmt: skip
 
 VALID = [
@@ -96,6 +100,7 @@ VALID = [
     f"UPDATE folders SET name = 'Renamed', parent_id = {TOP} WHERE id = {BELOW}",
     insert("documents", DOCUMENT, name="repeat('ü', 255)"),
     insert("file_revisions", REVISION),
+    insert("file_revisions", COPY),
     insert("file_revisions", REVISION, processing_state="'failed'", processing_error_code="'damaged'"),
     insert("tags", {"name": "'other'"}),
     insert("metadata_fields", FIELD),
@@ -170,16 +175,18 @@ REFUSED = [
     ("documents_current_revision_fkey",
      f"UPDATE documents SET current_revision_id = {OTHER_FIRST} WHERE id = {LETTER}"),
     # revisions
-    ("file_revisions_document_fkey", insert("file_revisions", REVISION, document_id=NOBODY)),
+    ("file_revisions_document_fkey",
+     insert("file_revisions", REVISION, document_id=NOBODY, storage_key=key(NOBODY, NOBODY))),
     ("file_revisions_document_fkey",
      f"DELETE FROM document_metadata_values; DELETE FROM documents WHERE id = {OTHER_LETTER}"),
     ("file_revisions_created_by_fkey", insert("file_revisions", REVISION, created_by=NOBODY)),
     ("file_revisions_number_key", insert("file_revisions", REVISION, number="1")),
-    ("file_revisions_storage_key_key", insert("file_revisions", REVISION, storage_key=key(LETTER, FIRST))),
+    ("file_revisions_object_fkey", insert("file_revisions", REVISION, storage_key=key(LETTER, TOP))),
+    ("file_revisions_object_fkey", "DELETE FROM stored_objects"),
     ("file_revisions_number_positive", insert("file_revisions", REVISION, number="0")),
     ("file_revisions_storage_key_form", insert("file_revisions", REVISION, storage_key="'../../etc/passwd'")),
     ("file_revisions_checksum_is_sha256", insert("file_revisions", REVISION, checksum_sha256="'short'")),
-    ("file_revisions_size_not_negative", insert("file_revisions", REVISION, size_bytes="-1")),
+    ("file_revisions_size_not_negative", insert("file_revisions", COPY, size_bytes="-1")),
     ("file_revisions_mime_form", insert("file_revisions", REVISION, mime_type="'pdf'")),
     ("file_revisions_mime_form", insert("file_revisions", REVISION, mime_type=r"E'text/html\r\nX: y'")),
     ("file_revisions_dek_wrapped", insert("file_revisions", REVISION, wrapped_dek=SHA)),
@@ -191,6 +198,11 @@ REFUSED = [
     ("file_revisions_error_code_form",
      insert("file_revisions", REVISION, processing_state="'failed'", processing_error_code="'Not Good'")),
     ("file_revisions_page_count_not_negative", insert("file_revisions", REVISION, page_count="-1")),
+    # objects
+    ("stored_objects_pkey", insert("stored_objects", OBJECT, storage_key=key(LETTER, FIRST))),
+    ("stored_objects_key_form", insert("stored_objects", OBJECT, storage_key="'documents/x'")),
+    ("stored_objects_size_not_negative", insert("stored_objects", OBJECT, size_bytes="-1")),
+    ("doomed_objects_pkey", insert("doomed_objects", {"storage_key": "'a'"})),
     # tags
     *(("tags_name_form", insert("tags", {"name": name})) for name in names_that_are_none()),
     ("tags_name_any_case", insert("tags", {"name": "'üBUNG'"})),

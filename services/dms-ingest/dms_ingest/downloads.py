@@ -8,9 +8,8 @@ from uuid import UUID
 from dms_ingest.revisions import SealedRevision
 from nexarch.core_client import CoreClient
 from nexarch.crypto.envelope import unwrap_dek
-from nexarch.crypto.layout import object_aad
 from nexarch.errors import NexarchError, NotFound
-from nexarch.objects import open_object
+from nexarch.objects import open_object, revision_aad
 from nexarch.storage import ObjectNotFound, Storage
 
 
@@ -48,14 +47,14 @@ async def open_revision(
     another does not open. On entering it raises ObjectMissing, KeyMissing, SealBroken, ObjectDamaged, and what
     `CoreClient.kek` raises; while iterating ObjectDamaged: break the transfer then.
     """
-    dek = await _dek(core, tenant, tenant_id, revision)
+    dek = await revision_dek(core, tenant, tenant_id, revision)
     try:
         async with open_object(
             storage,
             tenant,
             revision.storage_key,
             dek=dek,
-            aad=object_aad(tenant_id, document_id, revision.id),
+            aad=revision_aad(tenant_id, document_id, revision.id, revision.storage_key),
             plaintext_size=revision.size_bytes,
             start=start,
             stop=stop,
@@ -65,7 +64,8 @@ async def open_revision(
         raise ObjectMissing("The stored file is missing; the operators know which one.") from error
 
 
-async def _dek(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:
+async def revision_dek(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:
+    """The key of the object that a revision refers to; KeyMissing, SealBroken, and what `CoreClient.kek` raises."""
     try:
         key = await core.kek(tenant, revision.kek_version)
     except NotFound as error:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from dms_ingest import processing, usage
+from dms_ingest import processing
 from dms_ingest.documents import DocumentNotFound
+from nexarch import usage
 from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
 from nexarch.errors import NotFound
 from nexarch.storage import revision_key
@@ -29,6 +30,7 @@ class NewRevision:
     wrapped_dek: bytes
     kek_version: int
     created_by: UUID
+    storage_key: str | None = None  # of the object that it shares with the revision it is a copy of; None: its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +74,22 @@ async def add_revision(conn: Connection, new: NewRevision) -> Revision:
     Call it in the transaction that also creates the document or closes the upload; ring after the commit.
     Raises DocumentNotFound for a document that is not there or in the trash.
     """
-    await _make_current(conn, new)
-    revision = await _insert(conn, new)
+    revision = await insert_current(conn, new)
     await usage.record_storage(conn, new.size_bytes)
     await processing.enqueue_extraction(conn, new.document_id, new.id)
     return revision
+
+
+async def new_revision_id(conn: Connection) -> UUID:
+    """A UUIDv7 of the server's clock."""
+    revision_id: UUID = await conn.fetchval("SELECT uuidv7()")
+    return revision_id
+
+
+async def insert_current(conn: Connection, new: NewRevision) -> Revision:
+    """Only the row of `add_revision`, for who counts usage and sees to the text otherwise; DocumentNotFound."""
+    await _make_current(conn, new)
+    return await _insert(conn, new)
 
 
 async def _make_current(conn: Connection, new: NewRevision) -> None:
@@ -107,7 +120,7 @@ async def _insert(conn: Connection, new: NewRevision) -> Revision:
         sql,
         new.id,
         new.document_id,
-        revision_key(new.document_id, new.id),
+        new.storage_key or revision_key(new.document_id, new.id),
         new.checksum_sha256,
         new.size_bytes,
         new.mime_type,

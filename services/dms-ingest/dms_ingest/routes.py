@@ -5,6 +5,7 @@ from http import HTTPStatus
 from dms_ingest.admission import FileTooLarge
 from dms_ingest.byte_ranges import RangeNotSatisfiable
 from dms_ingest.completing import DigestMismatch, UploadIncomplete
+from dms_ingest.copies import AlreadyCurrent
 from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
@@ -83,6 +84,9 @@ ROUTES = [
           errors=[DocumentNotFound, NotFailed]),
     Route("GET", "/v1/documents/{id}/revisions", revisions.list_revisions, _VIEWER, revisions.RevisionPage,
           errors=[DocumentNotFound, BadCursor]),
+    Route("POST", "/v1/documents/{id}/revisions/{number}/restore", revisions.restore, _EDITOR,
+          revisions.RevisionAnswer, _CREATED,
+          errors=[RevisionNotFound, DocumentNotFound, AlreadyCurrent, KeyMissing, SealBroken]),
 
     Route("GET", "/v1/documents/{id}/content", downloads.current, _VIEWER, media=_BYTES, errors=_DOWNLOAD_ERRORS),
     Route("GET", "/v1/documents/{id}/revisions/{number}/content", downloads.of_revision, _VIEWER, media=_BYTES,

@@ -12,6 +12,7 @@ _STORE_TIMEOUT_S = 60.0  # as long as the tenant role may take for one statement
 class StoredRevision:
     """Some columns of `file_revisions`."""
 
+    storage_key: str
     mime_type: str
     size_bytes: int
     wrapped_dek: bytes
@@ -24,7 +25,7 @@ async def begin_processing(conn: Connection, document_id: UUID, revision_id: UUI
         UPDATE file_revisions
         SET processing_state = 'processing', processing_error_code = NULL, processing_error_detail = NULL
         WHERE id = $1 AND document_id = $2
-        RETURNING mime_type, size_bytes, wrapped_dek, kek_version
+        RETURNING storage_key, mime_type, size_bytes, wrapped_dek, kek_version
     """
     return await fetch_optional(conn, StoredRevision, sql, revision_id, document_id)
 

@@ -11,6 +11,7 @@ from nexarch.storage.contract import (
     ObjectNotFound,
     Storage,
     UnsafeKey,
+    ids_in_key,
     revision_key,
 )
 from nexarch.storage.local import LocalStorage
@@ -22,6 +23,7 @@ __all__ = [
     "Storage",
     "StorageSettings",
     "UnsafeKey",
+    "ids_in_key",
     "open_storage",
     "revision_key",
 ]

@@ -15,6 +15,7 @@ Chunk = bytes | bytearray | memoryview
 
 # An allow-list, because stores differ on "..", "//" and the like: one refuses, one normalises, one takes it verbatim.
 _COMPONENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_REVISION_KEY = re.compile(r"documents/([0-9a-f-]{36})/revisions/([0-9a-f-]{36})")
 _MAX_KEY_LENGTH = 900  # S3 allows 1024 bytes; a driver may add a prefix of its own
 
 
@@ -74,6 +75,14 @@ class Storage(Protocol):
 def revision_key(document_id: UUID, revision_id: UUID) -> str:
     """Return the key of the object that holds one revision of a document."""
     return f"documents/{document_id}/revisions/{revision_id}"
+
+
+def ids_in_key(key: str) -> tuple[UUID, UUID]:
+    """Return the document and the revision that `revision_key` made a key of; ValueError for another key."""
+    match = _REVISION_KEY.fullmatch(key)
+    if match is None:
+        raise ValueError(f"{key!r} is not the key of a revision's object")
+    return UUID(match[1]), UUID(match[2])
 
 
 def split_key(tenant: str, key: str) -> list[str]:

@@ -15,6 +15,7 @@ from dms_ingest.keys import STORAGE, USAGE
 from dms_ingest.views.preconditions import if_match
 from dms_ingest.views.revisions import ProcessingError, processing_error
 from nexarch.pages import PageQuery, decode_id, page_of
+from nexarch.purge import delete_objects, forget_doomed
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import DOORBELL, caller, tenant_connection
 
@@ -137,9 +138,12 @@ async def remove(request: web.Request) -> web.Response:
     409 for one that was not deleted before.
     """
     async with tenant_connection(request) as conn, conn.transaction():
-        objects = await purge.purge_document(conn, id_in_path(request))
-    request.app[USAGE].wake(caller(request).tenant)
-    await purge.delete_objects(request.app[STORAGE], caller(request).tenant, objects)
+        keys = await purge.purge_document(conn, id_in_path(request))
+    tenant = caller(request).tenant
+    request.app[USAGE].wake(tenant)
+    gone = await delete_objects(request.app[STORAGE], tenant, keys)
+    async with tenant_connection(request) as conn:
+        await forget_doomed(conn, gone)
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 

@@ -1,6 +1,5 @@
 """HTTP out of stored files: conditions, ranges, headers, and the bytes."""
 
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -15,13 +14,12 @@ from dms_ingest.byte_ranges import ByteRange, RangeNotSatisfiable, requested_ran
 from dms_ingest.disposition import Disposition, content_disposition, content_policy
 from dms_ingest.downloads import ObjectMissing, open_revision
 from dms_ingest.keys import STORAGE
-from dms_ingest.revisions import RevisionNotFound, SealedRevision, sealed_revision
+from dms_ingest.revisions import SealedRevision, sealed_revision
+from dms_ingest.views.revisions import revision_number
 from nexarch.module import CORE
 from nexarch.problems import problem_response
 from nexarch.routing import id_in_path
 from nexarch.tenant_module import TENANTS, caller
-
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +42,7 @@ async def current(request: web.Request) -> web.StreamResponse:
 
 async def of_revision(request: web.Request) -> web.StreamResponse:
     """`GET /v1/documents/{id}/revisions/{number}/content`: the bytes of any revision, whole or one range of them."""
-    return await _of_caller(request, revision_number(request.match_info["number"]))
-
-
-def revision_number(text: str) -> int:
-    """A revision's number out of a path; anything else is the number of nothing, so RevisionNotFound."""
-    if _NUMBER.fullmatch(text) is None:
-        raise RevisionNotFound("There is no such revision of this document.")
-    return int(text)
+    return await _of_caller(request, revision_number(request))
 
 
 async def _of_caller(request: web.Request, number: int | None) -> web.StreamResponse:

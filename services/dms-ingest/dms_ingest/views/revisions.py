@@ -1,19 +1,24 @@
 """HTTP in and out of revisions."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from http import HTTPStatus
 from uuid import UUID
 
 from aiohttp import web
 from pydantic import BaseModel
 
-from dms_ingest import revisions
+from dms_ingest import copies, revisions
 from dms_ingest.documents import get_document
 from dms_ingest.revisions import Revision
 from dms_ingest.views.lists import number_cursor
+from nexarch.module import CORE
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
-from nexarch.tenant_module import tenant_connection
+from nexarch.tenant_module import DOORBELL, TENANTS, caller, tenant_connection
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 class ProcessingError(BaseModel):
@@ -54,6 +59,43 @@ async def list_revisions(request: web.Request, query: PageQuery) -> web.Response
         rows = await revisions.list_revisions(conn, document_id, before=before, limit=query.limit + 1)
     page, cursor = page_of(rows, query.limit, lambda revision: (str(revision.number),))
     return json_response(RevisionPage(items=[revision_answer(row) for row in page], next_cursor=cursor))
+
+
+async def restore(request: web.Request) -> web.Response:
+    """`POST /v1/documents/{id}/revisions/{number}/restore`: make an older revision the newest one again.
+
+    It becomes a revision of its own, which shares the stored file with the older one: no byte is copied, whatever the
+    size. 409 for the file that is current.
+    """
+    document_id = id_in_path(request)
+    number = revision_number(request)
+    user = caller(request)
+    async with tenant_connection(request) as conn:
+        source = await revisions.sealed_revision(conn, document_id, number)
+        revision_id = await revisions.new_revision_id(conn)
+    copy = await copies.prepare_copy(
+        request.app[CORE],
+        source,
+        tenant=user.tenant,
+        tenant_id=await request.app[TENANTS].tenant_id(user.tenant),
+        document_id=document_id,
+        revision_id=revision_id,
+        user_id=user.id,
+    )
+    await request.app[DOORBELL].arm(user.tenant)
+    async with tenant_connection(request) as conn, conn.transaction():
+        revision = await copies.restore_revision(conn, copy, source)
+    request.app[DOORBELL].ring(user.tenant)
+    location = f"/v1/documents/{document_id}/revisions/{revision.number}/content"
+    return json_response(revision_answer(revision), HTTPStatus.CREATED, {"Location": location})
+
+
+def revision_number(request: web.Request) -> int:
+    """The revision's number in the path; anything else is the number of nothing, so RevisionNotFound."""
+    text = request.match_info["number"]
+    if _NUMBER.fullmatch(text) is None:
+        raise revisions.RevisionNotFound("There is no such revision of this document.")
+    return int(text)
 
 
 def revision_answer(row: Revision) -> RevisionAnswer:

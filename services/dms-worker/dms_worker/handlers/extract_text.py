@@ -21,12 +21,12 @@ from dms_worker.job_types import DeadJob, JobContext, PermanentError
 from dms_worker.revisions import StoredRevision
 from nexarch.core_client import CoreClient
 from nexarch.crypto.envelope import SealBroken, unwrap_dek
-from nexarch.crypto.layout import ObjectDamaged, object_aad
+from nexarch.crypto.layout import ObjectDamaged
 from nexarch.errors import NotFound
 from nexarch.job_types import ExtractText
 from nexarch.jobs import JobError
-from nexarch.objects import open_object
-from nexarch.storage import ObjectNotFound, Storage, revision_key
+from nexarch.objects import open_object, revision_aad
+from nexarch.storage import ObjectNotFound, Storage
 from nexarch.tenancy import TenantPools
 from nexarch.threads import run_in_thread
 
@@ -101,9 +101,9 @@ class TextExtraction:
         async with open_object(
             self.storage,
             tenant,
-            revision_key(payload.document_id, payload.revision_id),
+            revision.storage_key,
             dek=dek,
-            aad=object_aad(tenant_id, payload.document_id, payload.revision_id),
+            aad=revision_aad(tenant_id, payload.document_id, payload.revision_id, revision.storage_key),
             plaintext_size=revision.size_bytes,
         ) as chunks:
             async for chunk in chunks:
