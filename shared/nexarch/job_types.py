@@ -5,6 +5,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 EXTRACT_TEXT = "extract_text"
+PURGE_TRASH = "purge_trash"  # comes round by itself, without a payload
 PRUNE_JOBS = "prune_jobs"  # comes round by itself, without a payload
 
 

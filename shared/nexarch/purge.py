@@ -28,7 +28,7 @@ class _Released:
 async def purge_documents(conn: Connection, document_ids: Sequence[UUID]) -> list[str]:
     """Remove documents with all their revisions and texts; return the keys of the objects to be deleted next.
 
-    Call it in a transaction that has locked them FOR UPDATE, in the order of their ids. An object that a revision of
+    Call it in a transaction that has locked them FOR UPDATE. An object that a revision of
     another document refers to stays, and so does its usage. Ids of nothing are passed over.
     """
     keys = await _lock_objects(conn, document_ids)

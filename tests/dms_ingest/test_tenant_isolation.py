@@ -43,9 +43,11 @@ async def furnish(core: CoreApi, ingest: Ingest) -> Household:
     _, field = await ingest.call(admin, "POST", "/v1/metadata-fields", json={"name": "Wort", "type": "text"})
     await ingest.call(admin, "PUT", f"/v1/documents/{document['id']}/tags/{tag['id']}")
     await ingest.call(admin, "PUT", f"/v1/documents/{document['id']}/metadata/{field['id']}", json={"value": "x"})
+    thrown_away = await ingest.upload(admin, PDF)
+    await ingest.call(admin, "DELETE", f"/v1/documents/{thrown_away['id']}")
     upload_id = await ingest.open_upload(admin, len(PDF))
     ids = {"document": document["id"], "folder": folder["id"], "tag": tag["id"], "field": field["id"]}
-    return Household(admin, ids | {"upload": upload_id})
+    return Household(admin, ids | {"upload": upload_id, "trashed": thrown_away["id"]})
 
 
 def kinds(route: Route) -> list[str]:

@@ -39,6 +39,7 @@ from dms_ingest.views import (
     tags,
     tenant_settings,
     texts,
+    trash,
     uploads,
 )
 from nexarch.auth import Access
@@ -78,6 +79,9 @@ ROUTES = [
           errors=[DocumentNotFound, VersionChanged]),
     Route("GET", "/v1/documents/{id}/text", texts.get, _VIEWER, media="text/plain",
           errors=[DocumentNotFound, TextNotThere]),
+    Route("GET", "/v1/trash", trash.list_trash, _VIEWER, trash.TrashPage, errors=[BadCursor]),
+    Route("POST", "/v1/documents/{id}/restore", trash.restore, _EDITOR, trash.RestoredDocument,
+          errors=[DocumentNotFound, NotInTrash]),
     Route("POST", "/v1/documents/{id}/purge", documents.remove, _ADMIN, None, _NO_CONTENT,
           errors=[DocumentNotFound, NotInTrash]),
     Route("POST", "/v1/documents/{id}/retry", documents.retry, _EDITOR, documents.DocumentAnswer, _ACCEPTED,

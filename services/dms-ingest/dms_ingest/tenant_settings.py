@@ -29,7 +29,7 @@ class TenantSettings:
     allowed_types: list[str] | None  # media types, or type/*; None: what the service allows
     max_upload_bytes: int | None  # of one file; None: the limit of the service, which holds in any case
     quota_bytes: int | None  # of plaintext, all documents together; None: no limit
-    trash_days: int  # in the trash, until a document is removed for good
+    trash_days: int  # in the trash, until a document is removed for good; 0: not by itself
     version: int
     updated_at: datetime
     updated_by: UUID | None  # None: never changed

@@ -1,5 +1,6 @@
 """What the cursors of our lists hold; those of lists that are sorted by id alone are `nexarch.pages.decode_id`."""
 
+from datetime import datetime
 from uuid import UUID
 
 from nexarch.pages import BadCursor, decode_cursor
@@ -17,6 +18,12 @@ def rank_cursor(cursor: str | None) -> tuple[float, UUID] | None:
     return None if key is None else (_float(key[0]), _uuid(key[1]))
 
 
+def time_cursor(cursor: str | None) -> tuple[datetime, UUID] | None:
+    """The time and the id that a cursor holds; BadCursor."""
+    key = decode_cursor(cursor, 2)
+    return None if key is None else (_time(key[0]), _uuid(key[1]))
+
+
 def number_cursor(cursor: str | None) -> int | None:
     """The number that a cursor holds; BadCursor."""
     key = decode_cursor(cursor, 1)
@@ -32,6 +39,16 @@ def _uuid(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise BadCursor("Take `next_cursor` of the page before as it is.") from error
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadCursor("Take `next_cursor` of the page before as it is.") from error
+    if time.tzinfo is None:
+        raise BadCursor("Take `next_cursor` of the page before as it is.")
+    return time
 
 
 def _float(text: str) -> float:

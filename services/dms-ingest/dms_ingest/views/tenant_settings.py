@@ -47,7 +47,9 @@ class SettingsAnswer(BaseModel):
     ]
     max_upload_bytes: Annotated[int | None, Field(description="Of one file; null: the limit of the service")]
     quota_bytes: Annotated[int | None, Field(description="Of all documents together; null: no limit")]
-    trash_days: Annotated[int, Field(description="In the trash, until a document is removed for good")]
+    trash_days: Annotated[
+        int, Field(description="In the trash, until a document is removed for good; 0: only when an admin says so")
+    ]
     version: int
     updated_at: datetime
     updated_by: UUID | None
