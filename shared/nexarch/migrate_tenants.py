@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import asyncpg
 
 from nexarch.db import Connection, connect, fetch_all
-from nexarch.migrate import Migration, MigrationRefused, migrate_down, migrate_up
+from nexarch.migrate import Migration, MigrationRefused, migrate_down, migrate_up, read_migrations
 from nexarch.tenant_database import admit_role, database_dsn
 
 _AT_ONCE = 4
+
+
+class MigrationFailed(Exception):
+    """A tenant's database cannot be brought to this release; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,22 @@ async def migrate_tenants(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def migrate_every_tenant(registry_dsn: str) -> None:
+    """Bring the databases that an earlier release made to this one's schema, as the bootstrap does for the registry.
+
+    `MigrationFailed` at the first tenant for which that cannot be done.
+    """
+    conn = await connect(registry_dsn, application_name="nexarch-migrate")
+    try:
+        tenants = await list_tenant_databases(conn)
+    finally:
+        await conn.close()
+    async with aclosing(migrate_tenants(registry_dsn, tenants, read_migrations("tenant"))) as migrated:
+        async for tenant in migrated:
+            if tenant.error is not None:
+                raise MigrationFailed(f"The database of tenant {tenant.slug} cannot be migrated: {tenant.error}")
 
 
 async def _migrate_one(

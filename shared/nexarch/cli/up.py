@@ -21,10 +21,11 @@ from nexarch.bootstrap import BootstrapFailed
 from nexarch.cli.failures import INTERRUPTED, Failure
 from nexarch.cli.output import clean, size, state
 from nexarch.cli.target import LOCAL_ENDPOINTS, Target
+from nexarch.migrate_tenants import MigrationFailed
 from nexarch.postgres import PostgresFailed
 from nexarch.up.demo import Outcome, demonstrate, foreign_sample, prepare_tenant
 from nexarch.up.home import Demo, Endpoints, Home, HomeRefused, PortTaken
-from nexarch.up.platform import MigrationFailed, Platform, running_platform
+from nexarch.up.platform import Platform, running_platform
 from nexarch.up.processes import NotReady, ServiceProcess
 from nexarch.up.samples import make_samples
 

@@ -7,9 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from nexarch.bootstrap import bootstrap
-from nexarch.db import connect
-from nexarch.migrate import read_migrations
-from nexarch.migrate_tenants import list_tenant_databases, migrate_tenants
+from nexarch.migrate_tenants import migrate_every_tenant
 from nexarch.postgres import PostgresServer
 from nexarch.up.home import SERVICES, Home
 from nexarch.up.postgres_keeper import adopt_daemons, keep_running, to_the_end
@@ -18,10 +16,6 @@ from nexarch.up.processes import ServiceProcess
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "NEXARCH_MIGRATIONS_DIR")
 
 Say = Callable[[str], None]
-
-
-class MigrationFailed(Exception):
-    """A tenant's database cannot be brought to this release; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,7 @@ async def running_platform(home: Home, say: Say) -> AsyncIterator[Platform]:
         async with _running_postgres(home, say) as postgres:
             say("registry, roles, keys and credentials")
             await bootstrap(postgres.dsn(), home.secrets)
-            await _migrate_tenants(home)
+            await migrate_every_tenant(_secret(home, "registry-dsn"))
             services = [_service(home, name) for name in SERVICES]
             say("the four services")
             async with _supervised(services):
@@ -91,19 +85,6 @@ async def _supervised(services: list[ServiceProcess]) -> AsyncIterator[None]:
         await asyncio.gather(*(service.stop() for service in services[1:]))
         await services[0].stop()
         await asyncio.gather(*tasks)
-
-
-async def _migrate_tenants(home: Home) -> None:
-    """Bring the databases that an earlier release made to this one's schema; the bootstrap did so for the registry."""
-    dsn = _secret(home, "registry-dsn")
-    conn = await connect(dsn, application_name="nexarch-up")
-    try:
-        tenants = await list_tenant_databases(conn)
-    finally:
-        await conn.close()
-    async for tenant in migrate_tenants(dsn, tenants, read_migrations("tenant")):
-        if tenant.error is not None:
-            raise MigrationFailed(f"The database of tenant {tenant.slug} cannot be migrated: {tenant.error}")
 
 
 def _service(home: Home, name: str) -> ServiceProcess:
