@@ -14,6 +14,7 @@ from nexarch.crypto.envelope import unwrap_dek
 from nexarch.crypto.layout import object_aad
 from nexarch.objects import open_object
 from nexarch.storage import open_storage
+from support.containers import office
 from support.ingest import (
     PDF,
     Ingest,
@@ -351,12 +352,38 @@ async def test_an_idempotency_key_opens_one_upload(ingest: Ingest, editor: Perso
     assert bad == 422
 
 
-async def test_an_empty_file_and_a_generic_type_are_taken(ingest: Ingest, editor: Person) -> None:
-    empty = await ingest.upload(editor, b"", filename="leer.txt", mime_type="text/plain")
-    generic = await ingest.upload(editor, PDF, mime_type="application/octet-stream")
+@pytest.mark.parametrize("content", [b"", bytes(5000)], ids=["empty", "only NULs"])
+async def test_a_file_with_nothing_in_it_is_refused_and_its_upload_ended(
+    ingest: Ingest, editor: Person, content: bytes
+) -> None:
+    upload_id = await ingest.open_upload(editor, len(content), filename="leer.txt", mime_type="text/plain")
+    await ingest.put(editor, upload_id, content)
 
-    assert empty["current_revision"]["size"] == 0
-    assert generic["current_revision"]["mime_type"] == "application/pdf"
+    status, problem = await ingest.complete(editor, upload_id)
+    again, _ = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
+
+    assert (status, problem["type"], problem["size"]) == (422, "/problems/nothing-in-file", len(content))
+    assert again == 404
+    assert not (ingest.settings.staging_dir / editor.tenant.slug / upload_id).exists()
+    assert stored_files(ingest.settings, editor) == []
+
+
+async def test_the_bytes_tell_the_type_of_a_file_whose_sender_does_not_know_it(
+    core_api: CoreApi, ingest: Ingest
+) -> None:
+    admin = await sign_in(core_api, role="admin")
+    generic = await ingest.upload(admin, office("word/document.xml"), mime_type="application/octet-stream")
+    await ingest.call(admin, "PATCH", "/v1/settings", json={"allowed_types": ["application/octet-stream"]})
+    upload_id = await ingest.open_upload(admin, len(PDF), mime_type="application/octet-stream")
+    await ingest.put(admin, upload_id, PDF)
+
+    refused, problem = await ingest.complete(admin, upload_id)
+    await ingest.call(admin, "PATCH", "/v1/settings", json={"allowed_types": ["application/pdf"]})
+    status, document = await ingest.complete(admin, upload_id)
+
+    assert generic["current_revision"]["mime_type"].endswith(".wordprocessingml.document")
+    assert (refused, problem["type"]) == (415, "/problems/type-not-allowed")
+    assert (status, document["current_revision"]["mime_type"]) == (200, "application/pdf")
 
 
 async def test_bytes_that_the_disk_lost_are_asked_for_again(ingest: Ingest, editor: Person) -> None:

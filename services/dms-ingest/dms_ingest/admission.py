@@ -1,13 +1,20 @@
-"""Whether an upload may begin: what the service and the tenant's settings say of its type and its size.
+"""Whether an upload is taken: what the service and the tenant's settings say of its type and its size.
 
-The same is asked again of the bytes when the upload is completed, since an announcement proves nothing.
+Asked twice: of the announcement, before any byte is sent, and of the bytes, before they are sealed, since an
+announcement proves nothing.
 """
 
-from dms_ingest.media_types import check_allowed
+from dms_ingest.contents import NothingInFile, inspect
+from dms_ingest.media_types import check_allowed, settle_type
 from dms_ingest.settings import Settings
+from dms_ingest.staging import StagedFile, Staging
 from dms_ingest.tenant_settings import TenantSettings, get_settings
+from dms_ingest.upload_sessions import Session, abort_session
+from nexarch.auth import User
 from nexarch.db import Connection
 from nexarch.errors import TooLarge
+from nexarch.tenancy import TenantPools
+from nexarch.threads import run_in_thread
 
 
 class FileTooLarge(TooLarge):
@@ -39,3 +46,30 @@ def most_bytes(service: Settings, tenant: TenantSettings) -> int:
     if tenant.max_upload_bytes is None:
         return service.max_upload_bytes
     return min(service.max_upload_bytes, tenant.max_upload_bytes)
+
+
+class Admission:
+    """Looks at the staged bytes of an upload that is to be completed."""
+
+    def __init__(self, tenants: TenantPools, staging: Staging, service: Settings) -> None:
+        self._tenants = tenants
+        self._staging = staging
+        self._service = service
+
+    async def accept(self, user: User, session: Session, file: StagedFile) -> str:
+        """The type to store the file as. What sealing would only find out later is refused here, where it is cheap.
+
+        Raises ContentMismatch, TypeNotAllowed and FileTooLarge; and NothingInFile, which ends the upload, as nothing
+        that its sender could still do would mend it.
+        """
+        try:
+            shown = await run_in_thread(inspect, file.read_into, session.size_bytes)
+        except NothingInFile:
+            async with self._tenants.acquire(user.tenant) as conn:
+                await abort_session(conn, session.id)
+            await run_in_thread(self._staging.remove, user.tenant, session.id)
+            raise
+        mime_type = settle_type(session.mime_type, shown)
+        async with self._tenants.acquire(user.tenant) as conn:
+            await admit_upload(conn, self._service, mime_type=mime_type, size_bytes=session.size_bytes)
+        return mime_type

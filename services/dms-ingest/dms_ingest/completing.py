@@ -14,9 +14,9 @@ from uuid import UUID
 
 import structlog
 
+from dms_ingest.admission import Admission
 from dms_ingest.buffers import Buffers
 from dms_ingest.documents import create_document
-from dms_ingest.media_types import HEAD_LENGTH, settle_type
 from dms_ingest.receiving import Receiver, UploadCompleting
 from dms_ingest.revisions import NewRevision, add_revision
 from dms_ingest.staging import Busy, StagedFile, Staging
@@ -78,6 +78,7 @@ class Completer:
         storage: Storage,
         doorbell: Doorbell,
         receiver: Receiver,
+        admission: Admission,
         *,
         committed: Callable[[str], None],
     ) -> None:
@@ -87,6 +88,7 @@ class Completer:
         self._storage = storage
         self._doorbell = doorbell
         self._receiver = receiver
+        self._admission = admission
         self._committed = committed
         self._buffers = Buffers()
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -95,9 +97,9 @@ class Completer:
     async def complete(self, user: User, session_id: UUID) -> UUID:
         """Make the upload a document, or its document's next revision, and return the document's id.
 
-        Who asks again, at the same time or later, gets the same document. Raises UploadNotFound, UploadIncomplete,
-        DigestMismatch, ContentMismatch, DocumentNotFound and FolderNotFound (the target is gone), UploadCompleting,
-        InsufficientStorage, CoreApiAway.
+        Who asks again, at the same time or later, gets the same document. Raises UploadNotFound, UploadIncomplete, what
+        `Admission.accept` raises, DigestMismatch, DocumentNotFound and FolderNotFound (the target is gone),
+        UploadCompleting, InsufficientStorage, CoreApiAway.
         """
         async with self._tenants.acquire(user.tenant) as conn:
             session = await get_session(conn, user.id, session_id)
@@ -152,9 +154,7 @@ class Completer:
         session, ids = await self._final(user, session_id, file)
         if session.completed_document_id is not None:
             return session.completed_document_id
-        head = bytearray(HEAD_LENGTH)
-        length = await run_in_thread(file.read_into, memoryview(head), 0)
-        mime_type = settle_type(session.mime_type, bytes(head[:length]))
+        mime_type = await self._admission.accept(user, session, file)
         key = revision_key(ids.document_id, ids.revision_id)
         revision = await self._seal(user, session, file, ids, mime_type, key)
         await self._doorbell.arm(user.tenant)

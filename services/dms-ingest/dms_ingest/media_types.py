@@ -1,40 +1,72 @@
-"""What a file is, told from its first bytes, against what its sender said it is."""
+"""Which type a file is stored as: what its sender announced, checked against what its bytes show.
+
+- Announced as `application/octet-stream`, "I do not know": what the bytes show.
+- Announced as a type that its bytes would show, or as text: what they contradict is refused.
+- Announced as any other type: taken at its word. It is never shown in a browser (`disposition`).
+"""
 
 import re
 from collections.abc import Collection
 
+from dms_ingest import compound_files, sniffing, zip_members
+from dms_ingest.sniffing import Shown
 from nexarch.errors import UnsupportedType
 
-HEAD_LENGTH = 1024  # bytes; within them a PDF has its mark, the others at the very start
-
-PDF = "application/pdf"
-_ZIP = "application/zip"
-_OLE = "application/x-ole-storage"
 _OCTETS = "application/octet-stream"
+_ODF = "application/vnd.oasis.opendocument."
+_OOXML = "application/vnd.openxmlformats-officedocument."
 
-_TOLD = frozenset({PDF, "image/jpeg", "image/png", "image/tiff"})  # told by their bytes alone
-_ZIPPED = ("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.")
-_OLD_OFFICE = frozenset({"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"})
-
+# Other names of a type, and the one that we use.
+_ALIASES = {
+    "application/x-pdf": sniffing.PDF,
+    "application/x-rtf": sniffing.RTF,
+    "application/x-zip-compressed": zip_members.ZIP,  # Windows
+    "application/xml": sniffing.XML,
+    "binary/octet-stream": _OCTETS,
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-ms-bmp": "image/bmp",
+    "image/x-png": "image/png",
+    "text/rtf": sniffing.RTF,
+}
+# Types that their own bytes show, and nothing else does.
+_TOLD = {
+    sniffing.PDF,
+    sniffing.RTF,
+    "image/avif",
+    "image/bmp",
+    "image/gif",
+    "image/heic",
+    "image/heif",
+    "image/jpeg",
+    "image/png",
+    "image/tiff",
+    "image/webp",
+    zip_members.EPUB,
+    zip_members.ZIP,
+    zip_members.DOCM,
+    zip_members.XLSM,
+    zip_members.XLSB,
+    zip_members.PPTM,
+    "application/msword",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-outlook",
+    "application/vnd.ms-powerpoint",
+}
+# Types whose content is told by what else it may be: a template has the members of a document, and Office puts a file
+# with a password into a compound file.
+_SHOWN_AS = (
+    (f"{_OOXML}wordprocessingml.", {zip_members.DOCX, compound_files.OLE}),
+    (f"{_OOXML}spreadsheetml.", {zip_members.XLSX, compound_files.OLE}),
+    (f"{_OOXML}presentationml.", {zip_members.PPTX, compound_files.OLE}),
+)
+_TEXTS = {sniffing.SVG, "application/json", "application/xhtml+xml"}  # and text/*
 # A media type (RFC 6838, 4.2), or type/* for all of one.
 _RANGE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/(?:[a-z0-9][a-z0-9!#$&^_.+-]{0,126}|\*)")
 
-_AT_START = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
-    (b"II+\x00", "image/tiff"),  # BigTIFF
-    (b"MM\x00+", "image/tiff"),
-    (b"PK\x03\x04", _ZIP),
-    (b"PK\x05\x06", _ZIP),  # without members
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLE),
-    (b"%PDF-", PDF),
-)
-
 
 class ContentMismatch(UnsupportedType):
-    """The first bytes are those of another type than the one that was announced."""
+    """The bytes are those of another type than the one that was announced; `found` is what they show, if anything."""
 
     code = "content-type-mismatch"
     title = "The content is of another type"
@@ -53,45 +85,39 @@ def is_media_range(text: str) -> bool:
 
 def check_allowed(mime_type: str, allowed: Collection[str]) -> None:
     """Raise TypeNotAllowed unless the type, or all types of its kind (`image/*`), are on the list."""
-    if mime_type not in allowed and f"{mime_type.partition('/')[0]}/*" not in allowed:
+    known = _ALIASES.get(mime_type, mime_type)
+    if known not in allowed and mime_type not in allowed and f"{known.partition('/')[0]}/*" not in allowed:
         raise TypeNotAllowed(f"Files of the type {mime_type} are not accepted.", accepted=[*sorted(allowed)])
 
 
-def detect(head: bytes) -> str | None:
-    """The type or container that the first bytes show, or None where they show nothing (text, for one)."""
-    for magic, mime_type in _AT_START:
-        if head.startswith(magic):
-            return mime_type
-    return PDF if b"%PDF-" in head[:HEAD_LENGTH] else None
+def settle_type(announced: str, shown: Shown) -> str:
+    """The type to store, from the announced one and what the bytes show.
 
-
-def settle_type(announced: str, head: bytes) -> str:
-    """The type to store: the announced one, or a better one for `application/octet-stream`.
-
-    Raises ContentMismatch where the bytes contradict it.
+    Raises ContentMismatch where the bytes contradict what was announced.
     """
-    found = detect(head)
-    if announced == _OCTETS:
-        return found if found in _TOLD else _OCTETS
-    if announced.startswith("text/"):
-        # A text may speak of "%PDF-"; only a file that begins with it is one.
-        contradicted = found is not None and (found != PDF or head.startswith(b"%PDF-"))
-    else:
-        wanted = _found_in(announced)
-        contradicted = bool(wanted) and found not in wanted
-    if contradicted:
+    known = _ALIASES.get(announced, announced)
+    found = shown.media_type
+    if known == _OCTETS:
+        return found or _OCTETS
+    if known == zip_members.ZIP and found is not None and _is_zip(found):
+        return found
+    if _contradict(shown, known):
         raise ContentMismatch(
-            f"The file was announced as {announced}, but its first bytes are not those of one.",
+            f"The file was announced as {announced}, but its bytes are not those of one.",
             announced=announced,
             found=found,
         )
-    return announced
+    return known
 
 
-def _found_in(mime_type: str) -> frozenset[str]:
-    """What `detect` finds in a good file of this type; empty where it cannot tell."""
-    if mime_type in _TOLD | {_ZIP}:
-        return frozenset({mime_type})
-    if mime_type.startswith(_ZIPPED):
-        return frozenset({_ZIP, _OLE})  # Office puts a file with a password into an OLE container
-    return frozenset({_OLE}) if mime_type in _OLD_OFFICE else frozenset()
+def _contradict(shown: Shown, known: str) -> bool:
+    if known in _TEXTS or (known.startswith("text/")):
+        return not shown.may_be_text
+    if known in _TOLD or known.startswith(_ODF):
+        return shown.media_type != known
+    return any(known.startswith(prefix) and shown.media_type not in types for prefix, types in _SHOWN_AS)
+
+
+def _is_zip(found: str) -> bool:
+    """Whether files of a type that bytes show are ZIP files."""
+    return found in zip_members.TYPES or found.startswith(_ODF)

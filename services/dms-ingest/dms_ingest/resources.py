@@ -7,6 +7,7 @@ from uuid import UUID
 
 from aiohttp import web
 
+from dms_ingest.admission import Admission
 from dms_ingest.completing import Completer
 from dms_ingest.ending import Sweep
 from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, STORAGE, USAGE
@@ -82,7 +83,14 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         metrics.completed.inc()
 
     completer = Completer(
-        app[CORE], app[TENANTS], app[STAGING], app[STORAGE], app[DOORBELL], app[RECEIVER], committed=committed
+        app[CORE],
+        app[TENANTS],
+        app[STAGING],
+        app[STORAGE],
+        app[DOORBELL],
+        app[RECEIVER],
+        Admission(app[TENANTS], app[STAGING], settings),
+        committed=committed,
     )
     app[COMPLETER] = completer
     sweep = Sweep(app[CORE], app[TENANTS], app[STAGING])

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from dms_ingest.admission import FileTooLarge
 from dms_ingest.byte_ranges import RangeNotSatisfiable
 from dms_ingest.completing import DigestMismatch, UploadIncomplete
+from dms_ingest.contents import NothingInFile
 from dms_ingest.copies import AlreadyCurrent
 from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
@@ -66,8 +67,8 @@ ROUTES = [
           errors=[UploadNotFound, UploadClosed, UploadCompleting, OffsetBeyondEnd, BeyondEnd, LineSilent,
                   UnsupportedType, StagingFull]),
     Route("POST", "/v1/uploads/{id}/complete", uploads.complete, _EDITOR, documents.DocumentAnswer,
-          errors=[UploadNotFound, UploadIncomplete, DigestMismatch, ContentMismatch, UploadCompleting, DocumentNotFound,
-                  FolderNotFound, InsufficientStorage]),
+          errors=[UploadNotFound, UploadIncomplete, NothingInFile, DigestMismatch, ContentMismatch, TypeNotAllowed,
+                  FileTooLarge, UploadCompleting, DocumentNotFound, FolderNotFound, InsufficientStorage]),
     Route("DELETE", "/v1/uploads/{id}", uploads.delete, _EDITOR, None, _NO_CONTENT,
           errors=[UploadNotFound, UploadClosed, UploadCompleting]),
 

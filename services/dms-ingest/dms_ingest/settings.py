@@ -10,17 +10,36 @@ from nexarch.tenant_module import TenantModuleSettings
 
 GIB = 1 << 30
 
-_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+# What offices file. Not among them: what runs where it is opened (HTML, SVG, macros, archives of Java).
 _DEFAULT_TYPES = (
-    "application/pdf",
-    _DOCX,
+    "application/epub+zip",
+    "application/msword",
     "application/octet-stream",
+    "application/pdf",
+    "application/rtf",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-outlook",
+    "application/vnd.ms-powerpoint",
+    "application/vnd.oasis.opendocument.presentation",
+    "application/vnd.oasis.opendocument.spreadsheet",
+    "application/vnd.oasis.opendocument.text",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/x-ole-storage",
+    "application/zip",
+    "image/bmp",
+    "image/gif",
+    "image/heic",
     "image/jpeg",
     "image/png",
     "image/tiff",
+    "image/webp",
+    "message/rfc822",
     "text/csv",
     "text/markdown",
     "text/plain",
+    "text/xml",
 )
 
 

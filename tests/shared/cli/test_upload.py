@@ -132,14 +132,14 @@ async def test_a_refused_file_does_not_stop_the_next(nexarch: Command, tmp_path:
     assert str(refused) in result.err
 
 
-async def test_an_empty_file_is_a_document_too(nexarch: Command, tmp_path: Path) -> None:
+async def test_an_empty_file_is_refused(nexarch: Command, tmp_path: Path) -> None:
     file = tmp_path / "empty.txt"
     file.touch()
 
     result = await nexarch("upload", file, "--json")
 
-    assert result.code == 0, result.err
-    assert result.json["items"][0]["document"]["current_revision"]["size"] == 0
+    assert result.code == 1
+    assert "The file has no bytes" in result.err
 
 
 async def test_a_new_revision_of_a_document_gets_the_next_number(nexarch: Command, tmp_path: Path) -> None:
