@@ -16,7 +16,7 @@ from uuid import UUID
 import aiohttp
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from nexarch.errors import Forbidden, NotFound, Unavailable
+from nexarch.errors import Forbidden, NexarchError, NotFound, Unavailable
 from nexarch.tracing import current_trace
 
 M = TypeVar("M", bound=BaseModel)
@@ -36,6 +36,28 @@ class RefusedByCoreApi(Forbidden):
 
     code = "refused-by-core-api"
     title = "The control plane refuses this"
+
+
+class KeyRetired(NexarchError):
+    """Nothing is wrapped under this version of the KEK any more: who has a row that says so reads it again."""
+
+    code = "kek-retired"
+    status = HTTPStatus.GONE
+    title = "The key version is retired"
+
+    def __init__(self) -> None:
+        super().__init__("The key version is retired: nothing is wrapped under it any more.")
+
+
+class KeyShredded(NexarchError):
+    """The tenant's keys were destroyed on purpose; its files can never be read again."""
+
+    code = "kek-shredded"
+    status = HTTPStatus.GONE
+    title = "The tenant's keys are destroyed"
+
+    def __init__(self) -> None:
+        super().__init__("The tenant's keys were destroyed; its files can never be read again.")
 
 
 class TenantSummary(BaseModel):
@@ -84,6 +106,13 @@ class TenantKey(BaseModel):
         return key
 
 
+class KeyVersion(BaseModel):
+    """A version of a tenant's KEK, and what became of it: `active`, `retiring`, `retired` or `shredded`."""
+
+    version: int
+    state: str
+
+
 class UsageDelta(BaseModel):
     """A change of a tenant's usage; applied once however often it is sent."""
 
@@ -91,6 +120,10 @@ class UsageDelta(BaseModel):
     tenant_slug: str
     metric: str
     delta: int
+
+
+class _KeyVersions(BaseModel):
+    items: list[KeyVersion]
 
 
 class _TenantPage(BaseModel):
@@ -125,9 +158,20 @@ class CoreClient:
         return _read(DatabaseAddress, await self._call("GET", f"/v1/tenants/{slug}/database"))
 
     async def kek(self, slug: str, version: int | None = None) -> TenantKey:
-        """The tenant's KEK: the active version, or the one that an object was sealed with."""
+        """The tenant's KEK: the active version, or the one that an object was sealed with.
+
+        `NotFound`, `KeyRetired`, `KeyShredded`, `RefusedByCoreApi` for a suspended tenant.
+        """
         query = {} if version is None else {"version": str(version)}
         return _read(TenantKey, await self._call("GET", f"/v1/tenants/{slug}/kek", params=query))
+
+    async def kek_versions(self, slug: str) -> list[KeyVersion]:
+        """The versions of the tenant's KEK, newest first."""
+        return _read(_KeyVersions, await self._call("GET", f"/v1/tenants/{slug}/kek/versions")).items
+
+    async def retire_keks(self, slug: str) -> list[KeyVersion]:
+        """Have older versions retired that nothing is wrapped under any more; those still `retiring` are in use."""
+        return _read(_KeyVersions, await self._call("POST", f"/v1/tenants/{slug}/kek/retire")).items
 
     async def operator(self, token: str) -> OperatorIdentity | None:
         """Whose token this is, None if nobody's. The token itself is not sent, only its SHA-256."""
@@ -168,6 +212,10 @@ class CoreClient:
         code = str(body.get("type", "")).rpartition("/")[2] if isinstance(body, dict) else "unknown"
         if response.status == HTTPStatus.NOT_FOUND:
             raise NotFound("There is no such tenant.")
+        if code == KeyRetired.code:
+            raise KeyRetired
+        if code == KeyShredded.code:
+            raise KeyShredded
         if response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise RefusedByCoreApi(f"core-api refuses this: {code}.", reason=code)
         raise CoreApiAway(f"core-api answers {response.status} {code}.", retry_after_s=2)

@@ -63,8 +63,8 @@ async def test_a_key_opens_until_it_is_retired_and_no_other_version_does(core_ap
     await conn.close()
 
     assert (active[0], retiring) == (200, active)
-    for status, problem in (retired, unknown):
-        assert (status, problem["type"]) == (404, "/problems/kek-not-found")
+    assert (retired[0], retired[1]["type"]) == (410, "/problems/kek-retired")
+    assert (unknown[0], unknown[1]["type"]) == (404, "/problems/kek-not-found")
     for nonsense in ("0", "x", "99999999999", "-1"):
         assert (await answer(nonsense))[0] == 422
 

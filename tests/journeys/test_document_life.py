@@ -13,7 +13,7 @@ from nexarch.db import connect
 from nexarch.tenant_database import database_dsn
 from nexarch.tracing import new_trace
 from nexarch.up.samples import make_samples
-from support.ingest import Ingest, Person, sign_in, stored_files, tenant_database
+from support.ingest import Ingest, Person, owner_database, sign_in, stored_files, tenant_database
 from support.processes import run_service
 from support.services import CoreApi
 from support.waiting import eventually
@@ -109,7 +109,8 @@ async def test_a_stored_file_that_cannot_be_opened_fails_at_the_first_attempt(
         case "bytes":
             file.write_bytes(file.read_bytes()[:-1] + b"?")
         case "key":
-            async with tenant_database(core_api, person) as conn:
+            async with owner_database(core_api, person) as conn:
+                await conn.execute("INSERT INTO kek_versions (version) VALUES (99)")
                 await conn.execute("UPDATE file_revisions SET kek_version = 99")
 
     async with run_worker(worker_settings(core_api, ingest.settings)) as worker_url:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from dms_ingest.app import create_app
 from dms_ingest.settings import Settings
 from nexarch.db import Connection, connect, set_codecs
-from nexarch.tenant_database import identifier
+from nexarch.tenant_database import database_dsn, identifier
 from support.database import Cluster
 from support.processes import ServiceProcess, run_service
 from support.services import CoreApi, Tenant
@@ -147,6 +147,17 @@ async def tenant_database(core: CoreApi, person: Person) -> AsyncIterator[Connec
     )
     try:
         await set_codecs(conn)
+        yield conn
+    finally:
+        await conn.close()
+
+
+@asynccontextmanager
+async def owner_database(core: CoreApi, person: Person) -> AsyncIterator[Connection]:
+    """The same as core-api has it: as the owner of the tables."""
+    registry = core.settings.registry_dsn.get_secret_value()
+    conn = await connect(database_dsn(registry, f"tenant_{person.tenant.slug}"), application_name="tests")
+    try:
         yield conn
     finally:
         await conn.close()

@@ -4,18 +4,31 @@ from http import HTTPStatus
 
 from core_api.credentials import ExpiryInThePast, LastCredential, NoSuchCredential, TwoCredentialsLive
 from core_api.flags import NoSuchFlag, UnknownTargets
+from core_api.key_rotation import TenantNotSuspended
 from core_api.modules import ModuleExists, ModuleNotActive, ModulePrefixTaken, NoSuchModule
 from core_api.operators import NoSuchOperator
 from core_api.passwords import SignInBusy
 from core_api.provisioning import DatabaseNameTaken, InvalidTenant, SlugTaken, TemplateBusy
 from core_api.sign_in import WrongPassword
 from core_api.signing_keys import NoSigningKey, RotationRunning
-from core_api.tenant_keys import NoSuchKey
+from core_api.tenant_keys import KeyRotationRunning, NoSuchKey
 from core_api.tenants import NoSuchTenant, TenantSuspended, TenantUnfinished
 from core_api.usage import UsageOverflow
 from core_api.users import EmailTaken, InvalidUser, NoSuchUser
-from core_api.views import credentials, flags, for_modules, modules, operators, tenants, tokens, usage, users
+from core_api.views import (
+    credentials,
+    flags,
+    for_modules,
+    modules,
+    operators,
+    tenant_keys,
+    tenants,
+    tokens,
+    usage,
+    users,
+)
 from nexarch.auth import Access
+from nexarch.core_client import KeyRetired, KeyShredded
 from nexarch.errors import TooManyRequests
 from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
@@ -35,7 +48,11 @@ ROUTES = [
     Route("POST", "/v1/tenants/{slug}/suspend", tenants.suspend, _OPERATOR, tenants.TenantAnswer,
           errors=[NoSuchTenant, TenantUnfinished]),
     Route("POST", "/v1/tenants/{slug}/resume", tenants.resume, _OPERATOR, tenants.TenantAnswer,
-          errors=[NoSuchTenant, TenantUnfinished]),
+          errors=[NoSuchTenant, TenantUnfinished, KeyShredded]),
+    Route("POST", "/v1/tenants/{slug}/kek/rotate", tenant_keys.rotate, _OPERATOR, tenant_keys.KeyVersions,
+          errors=[*_WORKABLE, KeyShredded, KeyRotationRunning]),
+    Route("POST", "/v1/tenants/{slug}/kek/shred", tenant_keys.shred, _OPERATOR, tenant_keys.KeyVersions,
+          errors=[NoSuchTenant, TenantNotSuspended, tenant_keys.NotConfirmed]),
     Route("GET", "/v1/tenants/{slug}/flags/{key}", flags.of_tenant, _OPERATOR | _SERVICE, flags.FlagValue,
           errors=[NoSuchTenant]),
 
@@ -73,7 +90,11 @@ ROUTES = [
     Route("GET", "/v1/tenants/{slug}/database", for_modules.database, _SERVICE, for_modules.DatabaseAnswer,
           errors=_ADMITTED),
     Route("GET", "/v1/tenants/{slug}/kek", for_modules.kek, _SERVICE, for_modules.KeyAnswer,
-          errors=[*_ADMITTED, NoSuchKey]),
+          errors=[*_ADMITTED, NoSuchKey, KeyRetired, KeyShredded]),
+    Route("GET", "/v1/tenants/{slug}/kek/versions", tenant_keys.versions, _OPERATOR | _SERVICE,
+          tenant_keys.KeyVersions, errors=_ADMITTED),
+    Route("POST", "/v1/tenants/{slug}/kek/retire", tenant_keys.retire, _SERVICE, tenant_keys.KeyVersions,
+          errors=_ADMITTED),
     Route("POST", "/v1/operators/identify", operators.identify, _SERVICE, operators.OperatorAnswer,
           errors=[NoSuchOperator]),
     Route("POST", "/v1/usage", for_modules.report_usage, _SERVICE, for_modules.Applied,

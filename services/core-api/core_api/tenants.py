@@ -9,6 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from core_api.changes import announce_change
+from core_api.tenant_keys import check_not_shredded
 from nexarch import channels
 from nexarch.db import Connection, fetch_all, fetch_optional
 from nexarch.errors import Conflict, Forbidden, NotFound
@@ -117,9 +118,11 @@ async def suspend_tenant(conn: Connection, slug: str) -> Tenant:
 
 
 async def resume_tenant(conn: Connection, slug: str) -> Tenant:
-    """Serve a suspended tenant again; fine if it is active. `NoSuchTenant`, `TenantUnfinished`."""
+    """Serve a suspended tenant again; fine if it is active. `NoSuchTenant`, `TenantUnfinished`, `KeyShredded`."""
     async with conn.transaction():
-        return await _set_status(conn, slug, "active", login=True)
+        tenant = await _set_status(conn, slug, "active", login=True)
+        await check_not_shredded(conn, tenant.id)
+    return tenant
 
 
 async def _set_status(conn: Connection, slug: str, status: str, *, login: bool) -> Tenant:

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import structlog
@@ -18,7 +18,7 @@ from dms_ingest.admission import Admission
 from dms_ingest.buffers import Buffers
 from dms_ingest.documents import create_document
 from dms_ingest.receiving import Receiver, UploadCompleting
-from dms_ingest.revisions import NewRevision, add_revision
+from dms_ingest.revisions import NewRevision, WrappingOutdated, add_revision
 from dms_ingest.staging import Busy, StagedFile, Staging
 from dms_ingest.upload_sessions import Session, close_session, forget_received, get_session
 from nexarch.auth import User
@@ -156,11 +156,17 @@ class Completer:
             return session.completed_document_id
         mime_type = await self._admission.accept(user, session, file)
         key = revision_key(ids.document_id, ids.revision_id)
-        revision = await self._seal(user, session, file, ids, mime_type, key)
+        dek = new_dek()
+        revision = await self._seal(user, session, file, ids, mime_type, key, dek)
         await self._doorbell.arm(user.tenant)
         try:
-            async with self._tenants.acquire(user.tenant) as conn, conn.transaction():
-                await _commit(conn, session, revision)
+            try:
+                await self._commit(user.tenant, session, revision)
+            except WrappingOutdated:
+                # The tenant's key was rotated since the pass began, and the old version retired already.
+                wrapped, kek_version = await self._wrap(user, ids, dek)
+                newer = replace(revision, wrapped_dek=wrapped, kek_version=kek_version)
+                await self._commit(user.tenant, session, newer)
         # Only what is certainly rolled back is taken out of the store again: where the connection broke, the commit
         # may have arrived.
         except _ClosedMeanwhile:
@@ -189,20 +195,16 @@ class Completer:
         return session, ids
 
     async def _seal(
-        self, user: User, session: Session, file: StagedFile, ids: _Ids, mime_type: str, key: str
+        self, user: User, session: Session, file: StagedFile, ids: _Ids, mime_type: str, key: str, dek: bytes
     ) -> NewRevision:
         """Hash, seal and store the staged bytes under keys that nothing else has; DigestMismatch stores nothing."""
-        kek = await self._core.kek(user.tenant)
-        dek = new_dek()
+        wrapped, kek_version = await self._wrap(user, ids, dek)
         sealer = Sealer(dek, object_aad(user.tenant_id, ids.document_id, ids.revision_id))
         digest = hashlib.sha256()
         await self._storage.ensure_bucket(user.tenant)
         with self._buffers.two() as pair:
             async with aclosing(_hashed_chunks(file, session, digest, pair)) as chunks:
                 await self._storage.put(user.tenant, key, seal_stream(sealer, chunks))
-        wrapped = wrap_dek(
-            kek.kek, dek, tenant_id=user.tenant_id, revision_id=ids.revision_id, kek_version=kek.kek_version
-        )
         return NewRevision(
             id=ids.revision_id,
             document_id=ids.document_id,
@@ -210,9 +212,21 @@ class Completer:
             size_bytes=session.size_bytes,
             mime_type=mime_type,
             wrapped_dek=wrapped,
-            kek_version=kek.kek_version,
+            kek_version=kek_version,
             created_by=user.id,
         )
+
+    async def _wrap(self, user: User, ids: _Ids, dek: bytes) -> tuple[bytes, int]:
+        """The object's key wrapped under the newest version of the tenant's key, and that version."""
+        kek = await self._core.kek(user.tenant)
+        wrapped = wrap_dek(
+            kek.kek, dek, tenant_id=user.tenant_id, revision_id=ids.revision_id, kek_version=kek.kek_version
+        )
+        return wrapped, kek.kek_version
+
+    async def _commit(self, tenant: str, session: Session, revision: NewRevision) -> None:
+        async with self._tenants.acquire(tenant) as conn, conn.transaction():
+            await _write(conn, session, revision)
 
 
 async def _hashed_chunks(
@@ -245,7 +259,7 @@ async def _hashed_chunks(
         )
 
 
-async def _commit(conn: Connection, session: Session, revision: NewRevision) -> None:
+async def _write(conn: Connection, session: Session, revision: NewRevision) -> None:
     """All rows of a completed upload; call it in a transaction."""
     if session.document_id is None:
         await create_document(

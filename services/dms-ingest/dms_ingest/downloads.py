@@ -1,12 +1,12 @@
 """Opening stored revisions: the tenant's KEK from core-api, the DEK from the row, the bytes from the store."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from uuid import UUID
 
-from dms_ingest.revisions import SealedRevision
-from nexarch.core_client import CoreClient
+from dms_ingest.revisions import SealedRevision, WrappingOutdated
+from nexarch.core_client import CoreClient, KeyRetired
 from nexarch.crypto.envelope import unwrap_dek
 from nexarch.errors import NexarchError, NotFound
 from nexarch.objects import open_object, revision_aad
@@ -38,16 +38,23 @@ async def open_revision(
     tenant_id: UUID,
     document_id: UUID,
     revision: SealedRevision,
+    read_again: Callable[[], Awaitable[SealedRevision]],
     start: int,
     stop: int,
 ) -> AsyncIterator[AsyncIterator[memoryview]]:
     """Open the plaintext from `start` up to but without `stop`. The KEK is asked for each time and kept nowhere.
 
     `tenant`, `tenant_id` and `document_id` come from the request, not from the row, so a row that was swapped with
-    another does not open. On entering it raises ObjectMissing, KeyMissing, SealBroken, ObjectDamaged, and what
-    `CoreClient.kek` raises; while iterating ObjectDamaged: break the transfer then.
+    another does not open. `read_again` reads the row once more, for when its key was wrapped anew in between.
+
+    On entering it raises ObjectMissing, KeyMissing, SealBroken, ObjectDamaged, and what `CoreClient.kek` and
+    `read_again` raise; while iterating ObjectDamaged: break the transfer then.
     """
-    dek = await revision_dek(core, tenant, tenant_id, revision)
+    try:
+        dek = await revision_dek(core, tenant, tenant_id, revision)
+    except WrappingOutdated:
+        revision = await read_again()
+        dek = await revision_dek(core, tenant, tenant_id, revision)
     try:
         async with open_object(
             storage,
@@ -65,9 +72,15 @@ async def open_revision(
 
 
 async def revision_dek(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:
-    """The key of the object that a revision refers to; KeyMissing, SealBroken, and what `CoreClient.kek` raises."""
+    """The key of the object that a revision refers to.
+
+    KeyMissing, SealBroken, what `CoreClient.kek` raises, and WrappingOutdated: then the row was wrapped anew since it
+    was read.
+    """
     try:
         key = await core.kek(tenant, revision.kek_version)
+    except KeyRetired as error:
+        raise WrappingOutdated from error
     except NotFound as error:
         raise KeyMissing("The key of the stored file is missing; the operators know which one.") from error
     return unwrap_dek(

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import asyncpg
+
 from dms_ingest import processing
 from dms_ingest.documents import DocumentNotFound
 from nexarch import usage
 from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
-from nexarch.errors import NotFound
+from nexarch.errors import NotFound, Unavailable
 from nexarch.storage import revision_key
 
 
@@ -16,6 +18,19 @@ class RevisionNotFound(NotFound):
     """The document has no revision of this number, or there is no such document."""
 
     code = "revision-not-found"
+
+
+class WrappingOutdated(Unavailable):
+    """The version of the tenant's key that a revision's key is wrapped under was retired meanwhile.
+
+    To read, read the row again; to write, wrap the key anew.
+    """
+
+    code = "wrapping-outdated"
+    title = "The tenant's key was rotated meanwhile"
+
+    def __init__(self) -> None:
+        super().__init__("The tenant's key was rotated meanwhile; try again.", retry_after_s=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +87,7 @@ async def add_revision(conn: Connection, new: NewRevision) -> Revision:
     """Make a stored file the current revision of its document, with its job and its usage.
 
     Call it in the transaction that also creates the document or closes the upload; ring after the commit.
-    Raises DocumentNotFound for a document that is not there or in the trash.
+    Raises DocumentNotFound for a document that is not there or in the trash, WrappingOutdated.
     """
     revision = await insert_current(conn, new)
     await usage.record_storage(conn, new.size_bytes)
@@ -114,20 +129,25 @@ async def _insert(conn: Connection, new: NewRevision) -> Revision:
         RETURNING id, document_id, number, checksum_sha256, size_bytes, mime_type, processing_state,
             processing_error_code, processing_error_detail, page_count, created_by, created_at
     """
-    return await fetch_one(
-        conn,
-        Revision,
-        sql,
-        new.id,
-        new.document_id,
-        new.storage_key or revision_key(new.document_id, new.id),
-        new.checksum_sha256,
-        new.size_bytes,
-        new.mime_type,
-        new.wrapped_dek,
-        new.kek_version,
-        new.created_by,
-    )
+    try:
+        return await fetch_one(
+            conn,
+            Revision,
+            sql,
+            new.id,
+            new.document_id,
+            new.storage_key or revision_key(new.document_id, new.id),
+            new.checksum_sha256,
+            new.size_bytes,
+            new.mime_type,
+            new.wrapped_dek,
+            new.kek_version,
+            new.created_by,
+        )
+    except asyncpg.ForeignKeyViolationError as error:
+        if error.constraint_name != "file_revisions_kek_version_fkey":
+            raise
+        raise WrappingOutdated from error
 
 
 async def list_revisions(conn: Connection, document_id: UUID, *, before: int | None, limit: int) -> list[Revision]:

@@ -23,7 +23,7 @@ from dms_ingest.names import NameRefused
 from dms_ingest.processing import NotFailed
 from dms_ingest.purge import NotInTrash
 from dms_ingest.receiving import BeyondEnd, LineSilent, OffsetBeyondEnd, StagingFull, UploadCompleting
-from dms_ingest.revisions import RevisionNotFound
+from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.tenant_settings import SettingsChanged
@@ -44,6 +44,7 @@ from dms_ingest.views import (
     uploads,
 )
 from nexarch.auth import Access
+from nexarch.core_client import KeyShredded
 from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
 from nexarch.errors import InsufficientStorage, Unauthorized, UnsupportedType
@@ -54,7 +55,8 @@ from nexarch.routing import Route
 _VIEWER, _EDITOR, _ADMIN, _PUBLIC = Access.VIEWER, Access.EDITOR, Access.ADMIN, Access.PUBLIC
 _CREATED, _ACCEPTED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT
 _BYTES = "application/octet-stream"
-_DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, KeyMissing, ObjectDamaged, SealBroken]
+_KEY_ERRORS = [WrappingOutdated, KeyMissing, KeyShredded, SealBroken]
+_DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, ObjectDamaged, *_KEY_ERRORS]
 _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
 
 # fmt: off
@@ -91,7 +93,7 @@ ROUTES = [
           errors=[DocumentNotFound, BadCursor]),
     Route("POST", "/v1/documents/{id}/revisions/{number}/restore", revisions.restore, _EDITOR,
           revisions.RevisionAnswer, _CREATED,
-          errors=[RevisionNotFound, DocumentNotFound, AlreadyCurrent, KeyMissing, SealBroken]),
+          errors=[RevisionNotFound, DocumentNotFound, AlreadyCurrent, *_KEY_ERRORS]),
 
     Route("GET", "/v1/documents/{id}/content", downloads.current, _VIEWER, media=_BYTES, errors=_DOWNLOAD_ERRORS),
     Route("GET", "/v1/documents/{id}/revisions/{number}/content", downloads.of_revision, _VIEWER, media=_BYTES,

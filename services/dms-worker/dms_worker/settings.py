@@ -19,6 +19,8 @@ class Settings(TenantModuleSettings):
     extract_time_limit_s: float = Field(default=120.0, gt=0)  # of one file, in its child process
     extract_memory_limit_mib: int = Field(default=512, ge=64)
     prune_every_s: float = Field(default=6 * 3600.0, ge=1)  # in each tenant
+    # A rotated key is seen to at once; in so long (in each tenant) what was missed then.
+    rewrap_every_s: float = Field(default=6 * 3600.0, ge=1)
     finished_jobs_kept_s: float = Field(default=7 * 86400.0, ge=0)  # succeeded or given up, since their end
     dead_letters_kept_s: float = Field(default=90 * 86400.0, ge=0)
     trash_every_s: float = Field(default=3600.0, ge=1)  # in each tenant; how long it is kept is the tenant's setting

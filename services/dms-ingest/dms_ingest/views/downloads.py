@@ -105,16 +105,16 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
             async for chunk in chunks:
                 await response.write(chunk)
     except ObjectMissing:
-        await _still_there(request, download)
+        await _row(request, download)  # RevisionNotFound if it was removed for good meanwhile: nothing is missing then
         raise
     await response.write_eof()
     return response
 
 
-async def _still_there(request: web.Request, download: Download) -> None:
-    """RevisionNotFound if the document was removed for good after its row was read: nothing is missing then."""
+async def _row(request: web.Request, download: Download) -> SealedRevision:
+    """The revision's row as it is now; RevisionNotFound."""
     async with request.app[TENANTS].acquire(download.tenant) as conn:
-        await sealed_revision(conn, download.document_id, download.revision.number)
+        return await sealed_revision(conn, download.document_id, download.revision.number)
 
 
 def _open(
@@ -127,6 +127,7 @@ def _open(
         tenant_id=download.tenant_id,
         document_id=download.document_id,
         revision=download.revision,
+        read_again=lambda: _row(request, download),
         start=part.start,
         stop=part.stop,
     )

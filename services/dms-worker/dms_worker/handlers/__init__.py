@@ -4,10 +4,11 @@ from dms_worker.extract.limits import MIB, Limits
 from dms_worker.handlers.extract_text import TextExtraction
 from dms_worker.handlers.prune_jobs import JobPruning
 from dms_worker.handlers.purge_trash import TrashPurge
+from dms_worker.handlers.rewrap_keys import KeyRewrapping
 from dms_worker.job_types import JobType
 from dms_worker.settings import Settings
 from nexarch.core_client import CoreClient
-from nexarch.job_types import EXTRACT_TEXT, PRUNE_JOBS, PURGE_TRASH
+from nexarch.job_types import EXTRACT_TEXT, PRUNE_JOBS, PURGE_TRASH, REWRAP_KEYS
 from nexarch.storage import Storage
 from nexarch.tenancy import TenantPools
 
@@ -42,5 +43,12 @@ def job_types(settings: Settings, core: CoreClient, storage: Storage, tenants: T
             handler=TrashPurge(storage).run,
             concurrency=1,
             every_s=settings.trash_every_s,
+        ),
+        JobType(
+            name=REWRAP_KEYS,
+            handler=KeyRewrapping(core, tenants).run,
+            concurrency=1,
+            every_s=settings.rewrap_every_s,
+            deadline_s=3600.0,  # millions of rows; what is left goes on in the next attempt
         ),
     ]

@@ -19,7 +19,7 @@ from dms_worker.extract.limits import Limits
 from dms_worker.extract.runner import ExtractedText, extract_text
 from dms_worker.job_types import DeadJob, JobContext, PermanentError
 from dms_worker.revisions import StoredRevision
-from nexarch.core_client import CoreClient
+from nexarch.core_client import CoreClient, KeyShredded
 from nexarch.crypto.envelope import SealBroken, unwrap_dek
 from nexarch.crypto.layout import ObjectDamaged
 from nexarch.errors import NotFound
@@ -82,7 +82,7 @@ class TextExtraction:
                 )
             except Unreadable as error:
                 raise PermanentError(error.code, error.detail) from error
-            except (ObjectDamaged, SealBroken, ObjectNotFound, NotFound) as error:  # NotFound: the key
+            except (ObjectDamaged, SealBroken, ObjectNotFound, NotFound, KeyShredded) as error:  # NotFound: the key
                 log.exception("the stored object cannot be opened", revision_id=str(payload.revision_id))
                 raise PermanentError(
                     "stored-object-unreadable", "The stored file cannot be opened. An operator must look at it."

@@ -1,0 +1,18 @@
+CREATE OR REPLACE FUNCTION grant_tenant_role(role name) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA public TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO %I', role);
+    EXECUTE format('REVOKE ALL ON public.users, public.schema_migrations FROM %I', role);
+    EXECUTE format(
+        'GRANT SELECT (id, email, display_name, role, created_at, disabled_at) ON public.users TO %I', role
+    );
+    EXECUTE format('GRANT SELECT ON public.schema_migrations TO %I', role);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION public.grant_tenant_role(name) FROM %I', role);
+END $$;
+DROP INDEX upload_sessions_by_kek_version;
+ALTER TABLE upload_sessions DROP CONSTRAINT upload_sessions_kek_version_fkey;
+ALTER TABLE file_revisions DROP CONSTRAINT file_revisions_kek_version_fkey;
+DROP TABLE kek_versions;

@@ -1,0 +1,284 @@
+"""A tenant's key is rotated while people upload and download: nothing stops, nothing is rewritten, nothing is lost."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from dms_ingest import downloads
+from dms_ingest.revisions import SealedRevision
+from dms_worker.handlers.rewrap_keys import KeyRewrapping
+from dms_worker.job_types import JobContext, PermanentError, Snooze
+from nexarch import jobs
+from nexarch.core_client import CoreClient, TenantKey
+from nexarch.db import Connection, connect
+from nexarch.job_types import REWRAP_KEYS
+from nexarch.tenancy import TenantPools
+from support.ingest import PDF, Ingest, Person, owner_database, sign_in, stored_files
+from support.services import CoreApi
+from support.waiting import eventually
+from support.worker_service import run_worker, worker_settings
+
+pytestmark = pytest.mark.database
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def person(core_api: CoreApi) -> Person:
+    return await sign_in(core_api)
+
+
+@pytest.fixture
+async def conn(core_api: CoreApi, person: Person) -> AsyncIterator[Connection]:
+    async with owner_database(core_api, person) as conn:
+        yield conn
+
+
+def a_pdf(size: int = 300_000) -> bytes:
+    return PDF + os.urandom(size)
+
+
+async def rotate(core_api: CoreApi, person: Person) -> None:
+    status, answer = await core_api.call("POST", f"/v1/tenants/{person.tenant.slug}/kek/rotate")
+    assert status == 200, answer
+
+
+async def states(core_api: CoreApi, person: Person) -> dict[int, str]:
+    _, answer = await core_api.call("GET", f"/v1/tenants/{person.tenant.slug}/kek/versions")
+    return {item["version"]: item["state"] for item in answer["items"]}
+
+
+async def content(ingest: Ingest, person: Person, document: Json) -> bytes:
+    url = f"{ingest.url}/v1/documents/{document['id']}/content"
+    async with ingest.session.get(url, headers=person.headers) as response:
+        assert response.status == 200, await response.text()
+        return await response.read()
+
+
+def times_and_bytes(files: list[Path]) -> dict[Path, tuple[int, bytes]]:
+    return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+
+async def rewrap(core_api: CoreApi, person: Person, rows_a_step: int = 200) -> None:
+    """Do the job once, as the worker would, without the queue around it."""
+    async with core_api.client("dms_worker") as core:
+        pools = TenantPools(core.database, application_name="tests-worker")
+        try:
+            async with pools.pool(person.tenant.slug) as pool:
+                async with pool.acquire() as conn:
+                    await jobs.enqueue(conn, REWRAP_KEYS, {})
+                    (job,) = await jobs.claim(conn, "tests", {REWRAP_KEYS: 1})
+                await KeyRewrapping(core, pools, rows_a_step).run(JobContext(person.tenant.slug, job, pool))
+        finally:
+            await pools.close()
+
+
+async def test_uploads_and_downloads_go_on_while_keys_are_rotated_and_no_object_is_touched(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+) -> None:
+    contents = [a_pdf() for _ in range(6)]
+    documents = [await ingest.upload(person, each) for each in contents]
+    before = times_and_bytes(stored_files(ingest.settings, person))
+    stop = asyncio.Event()
+
+    async def keep_downloading() -> int:
+        rounds = 0
+        while not stop.is_set():
+            for document, expected in zip(documents, contents, strict=True):
+                assert await content(ingest, person, document) == expected
+            rounds += 1
+        return rounds
+
+    async def keep_uploading() -> list[tuple[Json, bytes]]:
+        made = []
+        while not stop.is_set():
+            each = a_pdf()
+            made.append((await ingest.upload(person, each), each))
+        return made
+
+    async def all_retired_but(version: int) -> bool:
+        return await states(core_api, person) == {version: "active"} | dict.fromkeys(range(1, version), "retired")
+
+    async with run_worker(worker_settings(core_api, ingest.settings)):
+        downloading = asyncio.create_task(keep_downloading())
+        uploading = [asyncio.create_task(keep_uploading()) for _ in range(3)]
+        for version in (2, 3, 4):
+            await rotate(core_api, person)
+            await eventually(lambda version=version: all_retired_but(version), within_s=90)  # type: ignore[misc]
+        stop.set()
+        rounds = await downloading
+        uploaded = [pair for task in uploading for pair in await task]
+
+    assert rounds > 0
+    assert len(uploaded) >= 3
+    for document, expected in [*zip(documents, contents, strict=True), *uploaded]:
+        assert await content(ingest, person, document) == expected
+    assert times_and_bytes(list(before)) == before
+    assert {row[0] for row in await conn.fetch("SELECT DISTINCT kek_version FROM file_revisions")} == {4}
+
+
+async def test_a_rotated_key_is_seen_to_at_once_though_the_period_is_long(
+    core_api: CoreApi, ingest: Ingest, person: Person
+) -> None:
+    await ingest.upload(person, a_pdf(10))
+
+    async def done() -> bool:
+        return await states(core_api, person) == {2: "active", 1: "retired"}
+
+    async with run_worker(worker_settings(core_api, ingest.settings, rewrap_every_s=86400)):
+        await rotate(core_api, person)
+        await eventually(done, within_s=30)
+
+
+async def test_a_complete_that_began_before_the_rotation_and_ends_after_the_retirement_is_readable(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = a_pdf()
+    upload = await ingest.open_upload(person, len(expected))
+    await ingest.put(person, upload, expected)
+    asked = asyncio.Event()
+    go_on = asyncio.Event()
+    given = CoreClient.kek
+
+    async def slowly(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
+        key = await given(self, slug, version)
+        if not asked.is_set():
+            asked.set()
+            await go_on.wait()
+        return key
+
+    monkeypatch.setattr(CoreClient, "kek", slowly)
+    completing = asyncio.create_task(ingest.complete(person, upload))
+    await asked.wait()
+    await rotate(core_api, person)
+    await rewrap(core_api, person)
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
+
+    go_on.set()
+    status, document = await completing
+
+    assert status == 200, document
+    assert await conn.fetchval("SELECT kek_version FROM file_revisions") == 2
+    assert await content(ingest, person, document) == expected
+
+
+async def test_a_download_whose_row_was_read_before_its_key_was_wrapped_anew_goes_on(
+    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = a_pdf()
+    document = await ingest.upload(person, expected)
+    read: list[int] = []
+    dek_of = downloads.revision_dek
+
+    async def after_a_rotation(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:
+        read.append(revision.kek_version)
+        if len(read) == 1:
+            await rotate(core_api, person)
+            await rewrap(core_api, person)
+        return await dek_of(core, tenant, tenant_id, revision)
+
+    monkeypatch.setattr(downloads, "revision_dek", after_a_rotation)
+
+    assert await content(ingest, person, document) == expected
+    assert read == [1, 2]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+async def test_a_job_that_was_cut_short_goes_on_where_it_was(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    contents = [a_pdf(100) for _ in range(5)]
+    documents = [await ingest.upload(person, each) for each in contents]
+    await rotate(core_api, person)
+    asked = 0
+    given = CoreClient.kek
+
+    async def dies(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
+        nonlocal asked
+        asked += version is None
+        if asked > steps:
+            raise asyncio.CancelledError
+        return await given(self, slug, version)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(CoreClient, "kek", dies)
+        with pytest.raises(asyncio.CancelledError):
+            await rewrap(core_api, person, rows_a_step=2)
+    half = await conn.fetchval("SELECT count(*) FROM file_revisions WHERE kek_version = 2")
+    for document, expected in zip(documents, contents, strict=True):
+        assert await content(ingest, person, document) == expected
+    await rewrap(core_api, person, rows_a_step=2)
+
+    assert half == 2 * steps
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    for document, expected in zip(documents, contents, strict=True):
+        assert await content(ingest, person, document) == expected
+
+
+async def test_two_jobs_at_once_do_it_once(core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection) -> None:
+    contents = [a_pdf(100) for _ in range(20)]
+    documents = [await ingest.upload(person, each) for each in contents]
+    await rotate(core_api, person)
+
+    async def one() -> None:
+        with contextlib.suppress(Snooze):
+            await rewrap(core_api, person, rows_a_step=3)
+
+    await asyncio.gather(one(), one())
+
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    for document, expected in zip(documents, contents, strict=True):
+        assert await content(ingest, person, document) == expected
+
+
+async def test_a_key_that_does_not_open_keeps_its_version_alive_and_stops_no_other(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+) -> None:
+    good, bad = await ingest.upload(person, a_pdf(10)), await ingest.upload(person, a_pdf(10))
+    await conn.execute(
+        "UPDATE file_revisions SET wrapped_dek = sha256('x') || decode(repeat('00', 28), 'hex') WHERE document_id = $1",
+        bad["id"],
+    )
+    await rotate(core_api, person)
+
+    with pytest.raises(PermanentError, match="1 revision"):
+        await rewrap(core_api, person)
+
+    assert await states(core_api, person) == {2: "active", 1: "retiring"}
+    rows = await conn.fetch("SELECT document_id::text, kek_version FROM file_revisions")
+    assert {document: version for document, version in rows} == {good["id"]: 2, bad["id"]: 1}  # noqa: C416
+
+
+async def test_a_tenant_whose_keys_are_shredded_is_unreadable_though_its_objects_are_there(
+    core_api: CoreApi, ingest: Ingest, person: Person
+) -> None:
+    document = await ingest.upload(person, a_pdf())
+    before = times_and_bytes(stored_files(ingest.settings, person))
+    slug = person.tenant.slug
+    await core_api.call("POST", f"/v1/tenants/{slug}/suspend")
+    status, _ = await core_api.call("POST", f"/v1/tenants/{slug}/kek/shred", json={"confirm": slug})
+    assert status == 200
+
+    suspended = await ingest.call(person, "GET", f"/v1/documents/{document['id']}/content")
+    # Made active by hand, past all routes.
+    registry = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+    await registry.execute("UPDATE tenants SET status = 'active' WHERE slug = $1", slug)
+    await registry.execute(f"ALTER ROLE tenant_{slug} LOGIN")
+    await registry.execute("SELECT pg_notify('tenants', $1)", slug)
+    await registry.close()
+
+    async def served() -> bool:
+        return (await ingest.call(person, "GET", f"/v1/documents/{document['id']}"))[0] == 200
+
+    await eventually(served)
+    active = await ingest.call(person, "GET", f"/v1/documents/{document['id']}/content")
+
+    assert (suspended[0], suspended[1]["type"]) == (403, "/problems/refused-by-core-api")
+    assert (active[0], active[1]["type"]) == (410, "/problems/kek-shredded")
+    assert times_and_bytes(list(before)) == before
