@@ -1,21 +1,18 @@
 """What a line can do to an upload: break, lie about its length, fall silent, or find the disk full."""
 
 import asyncio
-import contextlib
 import errno
 import os
 import resource
-import socket
-import struct
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from dms_ingest.staging import StagedFile
 from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, run_ingest_process
+from support.raw_line import RawLine, begin
 from support.services import CoreApi
 from support.waiting import eventually
 
@@ -24,49 +21,9 @@ pytestmark = pytest.mark.database
 MIB = 1 << 20
 
 
-class RawLine:
-    """An HTTP request sent byte by byte."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def status(self) -> int:
-        """The status of the next answer."""
-        async with asyncio.timeout(15):
-            line = await self.reader.readline()
-        return int(line.split()[1])
-
-    def reset(self) -> None:
-        """Break the line with RST, as a router that lost its state does."""
-        sock = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.writer.transport.abort()
-
-    async def close(self) -> None:
-        """End the line politely, with FIN."""
-        self.writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self.writer.wait_closed()
-
-
 async def begin_put(ingest: Ingest, person: Person, upload_id: str, *headers: str, offset: int = 0) -> RawLine:
     """Send the head of a PUT, with these headers."""
-    url = urlsplit(ingest.url)
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    line = RawLine(reader, writer)
-    head = [
-        f"PUT /v1/uploads/{upload_id}/content?offset={offset} HTTP/1.1",
-        f"Host: {url.netloc}",
-        f"Authorization: Bearer {person.token}",
-        *headers,
-    ]
-    await line.send(("\r\n".join(head) + "\r\n\r\n").encode())
-    return line
+    return await begin(ingest, person, "PUT", f"/v1/uploads/{upload_id}/content?offset={offset}", *headers)
 
 
 async def received(ingest: Ingest, person: Person, upload_id: str) -> list[tuple[int, int]]:

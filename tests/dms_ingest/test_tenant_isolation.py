@@ -11,6 +11,7 @@ from nexarch.auth import Access
 from nexarch.routing import Route
 from support.ingest import PDF, Ingest, Person, sign_in
 from support.services import CoreApi
+from support.tus import CHUNK_TYPE, VERSION
 
 pytestmark = pytest.mark.database
 
@@ -24,7 +25,14 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/v1/documents/{id}/metadata/{field_id}"): {"value": "x"},
 }
 # The last segment before an id says whose id it is.
-OWNERS = {"documents": "document", "uploads": "upload", "folders": "folder", "tags": "tag", "metadata": "field"}
+OWNERS = {
+    "documents": "document",
+    "uploads": "upload",
+    "files": "upload",
+    "folders": "folder",
+    "tags": "tag",
+    "metadata": "field",
+}
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,11 @@ async def call(ingest: Ingest, person: Person, route: Route, path: str) -> int:
     """The status of a call with whatever body it needs."""
     body = BODIES.get((route.method, route.path))
     data = PDF if route.takes is not None else None
+    headers = person.headers
+    if path.startswith("/files/"):
+        headers |= VERSION | {"Content-Type": CHUNK_TYPE, "Upload-Offset": "0", "X-HTTP-Method-Override": "PATCH"}
     async with ingest.session.request(
-        route.method, ingest.url + path, headers=person.headers, json=body, data=data
+        route.method, ingest.url + path, headers=headers, json=body, data=data
     ) as response:
         await response.read()
         return response.status

@@ -24,13 +24,14 @@ class FileTooLarge(TooLarge):
     title = "The file is too large"
 
 
-async def admit_upload(conn: Connection, service: Settings, *, mime_type: str, size_bytes: int | None) -> None:
-    """Refuse a file before any byte of it is sent; a size of None is not known yet: ask again when it is.
+async def admit_upload(conn: Connection, service: Settings, *, mime_type: str | None, size_bytes: int | None) -> None:
+    """Refuse a file before any byte of it is sent; a type or size of None is not known yet: ask again when it is.
 
     Raises TypeNotAllowed and FileTooLarge.
     """
     tenant = await get_settings(conn)
-    check_allowed(mime_type, allowed_types(service, tenant))
+    if mime_type is not None:
+        check_allowed(mime_type, allowed_types(service, tenant))
     limit = most_bytes(service, tenant)
     if size_bytes is not None and size_bytes > limit:
         raise FileTooLarge("The file is too large.", limit_bytes=limit)

@@ -8,6 +8,7 @@ from dms_ingest import resources
 from dms_ingest.keys import SETTINGS
 from dms_ingest.routes import ROUTES
 from dms_ingest.settings import Settings
+from dms_ingest.views import tus
 from nexarch import module, tenant_module
 from nexarch.http import ServiceInfo, create_base_app
 
@@ -22,6 +23,7 @@ def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
     app = create_base_app(INFO, tenant_module.authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
+    app.on_response_prepare.append(tus.add_headers)
     app.cleanup_ctx.extend(
         [
             module.core_client(settings, "dms-ingest"),

@@ -6,6 +6,7 @@ from dms_ingest.completing import Completer
 from dms_ingest.receiving import Receiver
 from dms_ingest.settings import Settings
 from dms_ingest.staging import Staging
+from dms_ingest.tus import TusUploads
 from dms_ingest.usage_delivery import UsageDelivery
 from nexarch.storage import Storage
 
@@ -15,3 +16,4 @@ STAGING: web.AppKey[Staging] = web.AppKey("staging", Staging)
 USAGE: web.AppKey[UsageDelivery] = web.AppKey("usage", UsageDelivery)
 RECEIVER: web.AppKey[Receiver] = web.AppKey("receiver", Receiver)
 COMPLETER: web.AppKey[Completer] = web.AppKey("completer", Completer)
+TUS: web.AppKey[TusUploads] = web.AppKey("tus", TusUploads)

@@ -10,10 +10,11 @@ from aiohttp import web
 from dms_ingest.admission import Admission
 from dms_ingest.completing import Completer
 from dms_ingest.ending import Sweep
-from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, STORAGE, USAGE
+from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, STORAGE, TUS, USAGE
 from dms_ingest.metrics import UploadMetrics
 from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
+from dms_ingest.tus import TusUploads
 from dms_ingest.usage_delivery import UsageDelivery
 from nexarch import channels
 from nexarch.http import CHECKS, METRICS
@@ -93,6 +94,7 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         committed=committed,
     )
     app[COMPLETER] = completer
+    app[TUS] = TusUploads(settings, app[TENANTS], app[STAGING], app[RECEIVER], completer)
     sweep = Sweep(app[CORE], app[TENANTS], app[STAGING])
     async with background(app, "sweep uploads", sweep.run()):
         yield

@@ -4,7 +4,9 @@ from http import HTTPStatus
 
 from dms_ingest.admission import FileTooLarge
 from dms_ingest.byte_ranges import RangeNotSatisfiable
+from dms_ingest.checksums import ChecksumMismatch
 from dms_ingest.completing import DigestMismatch, UploadIncomplete
+from dms_ingest.concatenating import PartsUsed
 from dms_ingest.contents import NothingInFile
 from dms_ingest.copies import AlreadyCurrent
 from dms_ingest.documents import DocumentNotFound, VersionChanged
@@ -22,13 +24,23 @@ from dms_ingest.metadata import (
 from dms_ingest.names import NameRefused
 from dms_ingest.processing import NotFailed
 from dms_ingest.purge import NotInTrash
-from dms_ingest.receiving import BeyondEnd, LineSilent, OffsetBeyondEnd, StagingFull, UploadCompleting
+from dms_ingest.receiving import (
+    BeyondEnd,
+    LineSilent,
+    OffsetBeyondEnd,
+    StagingFull,
+    UploadCompleting,
+    UploadLocked,
+    UploadTakenOver,
+)
 from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.tenant_settings import SettingsChanged
 from dms_ingest.texts import TextNotThere
-from dms_ingest.upload_sessions import UploadClosed, UploadNotFound
+from dms_ingest.tus import FinalUpload, OffsetConflict
+from dms_ingest.tus_headers import CHUNK_TYPE, HeaderRefused, VersionUnknown
+from dms_ingest.upload_sessions import LengthFixed, UploadClosed, UploadNotFound
 from dms_ingest.views import (
     documents,
     downloads,
@@ -41,6 +53,7 @@ from dms_ingest.views import (
     tenant_settings,
     texts,
     trash,
+    tus,
     uploads,
 )
 from nexarch.auth import Access
@@ -50,6 +63,7 @@ from nexarch.crypto.layout import ObjectDamaged
 from nexarch.errors import InsufficientStorage, Unauthorized, UnsupportedType
 from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
+from nexarch.problems import InvalidBody
 from nexarch.routing import Route
 
 _VIEWER, _EDITOR, _ADMIN, _PUBLIC = Access.VIEWER, Access.EDITOR, Access.ADMIN, Access.PUBLIC
@@ -58,6 +72,22 @@ _BYTES = "application/octet-stream"
 _KEY_ERRORS = [WrappingOutdated, KeyMissing, KeyShredded, SealBroken]
 _DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, ObjectDamaged, *_KEY_ERRORS]
 _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
+_COMPLETE_ERRORS = [DigestMismatch, ContentMismatch, TypeNotAllowed, NothingInFile, FolderNotFound, InsufficientStorage]
+_LOOK_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked, *_COMPLETE_ERRORS]
+_CHUNK_ERRORS = [
+    VersionUnknown,
+    HeaderRefused,
+    UnsupportedType,
+    ChecksumMismatch,
+    BeyondEnd,
+    LineSilent,
+    StagingFull,
+    UploadLocked,
+    UploadTakenOver,
+    *_COMPLETE_ERRORS,
+]
+_APPEND_ERRORS = [UploadNotFound, OffsetConflict, LengthFixed, FileTooLarge, FinalUpload, *_CHUNK_ERRORS]
+_END_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked]
 
 # fmt: off
 ROUTES = [
@@ -73,6 +103,16 @@ ROUTES = [
                   FileTooLarge, UploadCompleting, DocumentNotFound, FolderNotFound, InsufficientStorage]),
     Route("DELETE", "/v1/uploads/{id}", uploads.delete, _EDITOR, None, _NO_CONTENT,
           errors=[UploadNotFound, UploadClosed, UploadCompleting]),
+
+    Route("OPTIONS", "/files/", tus.options, _PUBLIC, None, _NO_CONTENT),
+    Route("POST", "/files/", tus.create, _EDITOR, None, _CREATED, takes=CHUNK_TYPE,
+          errors=[TypeNotAllowed, FileTooLarge, NameRefused, InvalidBody, UploadNotFound, UploadIncomplete, PartsUsed,
+                  *_CHUNK_ERRORS]),
+    Route("OPTIONS", "/files/{id}", tus.options, _PUBLIC, None, _NO_CONTENT),
+    Route("HEAD", "/files/{id}", tus.look, _EDITOR, errors=_LOOK_ERRORS),
+    Route("PATCH", "/files/{id}", tus.append, _EDITOR, None, _NO_CONTENT, takes=CHUNK_TYPE, errors=_APPEND_ERRORS),
+    Route("DELETE", "/files/{id}", tus.end, _EDITOR, None, _NO_CONTENT, errors=_END_ERRORS),
+    Route("POST", "/files/{id}", tus.overridden, _EDITOR, None, _NO_CONTENT, takes=CHUNK_TYPE, errors=_APPEND_ERRORS),
 
     Route("GET", "/v1/documents", documents.list_documents, _VIEWER, documents.DocumentPage, errors=[BadCursor]),
     Route("GET", "/v1/documents/{id}", documents.get, _VIEWER, documents.DocumentAnswer, errors=[DocumentNotFound]),

@@ -1,5 +1,6 @@
 """The settings of dms-ingest."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,7 @@ _DEFAULT_TYPES = (
     "text/plain",
     "text/xml",
 )
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@,\s]+")
 
 
 class Settings(TenantModuleSettings):
@@ -58,9 +60,20 @@ class Settings(TenantModuleSettings):
     # A line that is silent for so long is broken; what arrived on it is kept.
     upload_idle_s: float = Field(default=60.0, gt=0)
 
-    @field_validator("allowed_types", mode="before")
+    # Comma-separated: whose pages may use /files/ from a browser, as https://app.example.org; * for all.
+    cors_origins: Annotated[frozenset[str], NoDecode] = frozenset()
+
+    @field_validator("allowed_types", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return frozenset(part for piece in value.split(",") if (part := piece.strip().lower()))
+        return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _check_origins(cls, value: frozenset[str]) -> frozenset[str]:
+        for origin in value:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin} is not an origin: scheme://host or scheme://host:port")
         return value

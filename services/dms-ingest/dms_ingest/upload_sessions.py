@@ -262,6 +262,19 @@ async def close_session(conn: Connection, session_id: UUID, document_id: UUID, r
     return await conn.fetchval(sql, session_id, document_id, revision_id) is not None
 
 
+async def give_parts_to(conn: Connection, final_id: UUID, part_ids: Sequence[UUID]) -> None:
+    """Note that a final upload has the bytes of these partial ones."""
+    sql = (
+        "UPDATE upload_sessions SET concat_into = $1, updated_at = now() WHERE id = ANY($2) AND concat_kind = 'partial'"
+    )
+    await conn.execute(sql, final_id, part_ids)
+
+
+async def delete_complete(conn: Connection, session_id: UUID) -> None:
+    """Forget a complete session; its document stays."""
+    await conn.execute("DELETE FROM upload_sessions WHERE id = $1 AND state = 'complete'", session_id)
+
+
 async def abort_session(conn: Connection, session_id: UUID) -> bool:
     """End an open session for good; False if it was not open. Its Idempotency-Key is free again."""
     sql = """

@@ -27,12 +27,12 @@ from nexarch.tenant_module import TENANTS, caller, tenant_connection
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 
 
-def _essence(mime_type: str) -> str:
+def essence(mime_type: str) -> str:
     """The type without its parameters, in lower case (RFC 9110, 8.3.1)."""
-    essence = mime_type.partition(";")[0].strip().lower()
-    if not _MIME_TYPE.fullmatch(essence):
+    bare = mime_type.partition(";")[0].strip().lower()
+    if not _MIME_TYPE.fullmatch(bare):
         raise ValueError("this is not a media type")
-    return essence
+    return bare
 
 
 class NewUpload(BaseModel):
@@ -41,7 +41,7 @@ class NewUpload(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     filename: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(composed)]
-    mime_type: Annotated[str, Field(max_length=300), AfterValidator(_essence)]
+    mime_type: Annotated[str, Field(max_length=300), AfterValidator(essence)]
     size: Annotated[int, Field(strict=True, ge=0)]
     folder_id: UUID | None = None
     document_id: UUID | None = None

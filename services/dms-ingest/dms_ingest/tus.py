@@ -1,0 +1,200 @@
+"""Uploads as tus 1.0 sees them: bytes come one after the other, and the last one makes the document.
+
+They are the sessions of the JSON face; the offset of tus is the end of what came without a gap. Whoever asks for the
+offset, or sends from it, wants to go on: a request that still holds the upload is ended, so that a line which is half
+open blocks nobody, and two that send at one offset never mix.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from dms_ingest.admission import admit_upload
+from dms_ingest.checksums import Checksum
+from dms_ingest.completing import Completer
+from dms_ingest.concatenating import Concatenator, read_parts
+from dms_ingest.ending import end_upload
+from dms_ingest.receiving import BeyondEnd, Receiver, UploadCompleting, UploadLocked
+from dms_ingest.settings import Settings
+from dms_ingest.staging import StagedFile, Staging
+from dms_ingest.upload_sessions import (
+    LengthFixed,
+    NewSession,
+    Session,
+    UploadClosed,
+    UploadNotFound,
+    create_session,
+    delete_complete,
+    forget_received,
+    get_session,
+    set_length,
+)
+from nexarch.auth import User
+from nexarch.errors import Conflict, Forbidden, Unavailable
+from nexarch.tenancy import TenantPools
+
+
+class OffsetConflict(Conflict):
+    """The chunk begins elsewhere than where the upload ends by now: `offset`, and the header `Upload-Offset`."""
+
+    code = "offset-conflict"
+    title = "The upload ends elsewhere"
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"The upload goes on at {offset}.", offset=offset)
+        self.offset = offset
+
+
+class FinalUpload(Forbidden):
+    """The upload is put together from others; it takes no bytes of its own."""
+
+    code = "final-upload"
+    title = "The upload takes no bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """What a request brings: bytes from `offset` on, until `read` returns none."""
+
+    offset: int
+    size: int | None  # None: the client does not say
+    total: int | None  # the length of the whole upload, where it was deferred and is said now
+    checksum: Checksum | None
+    read: Callable[[], Awaitable[bytes]]
+    go_on: Callable[[], Awaitable[None]]  # called once before the first `read`: the client may wait for it
+
+
+class TusUploads:
+    """The uploads of all tenants in this process."""
+
+    def __init__(
+        self, settings: Settings, tenants: TenantPools, staging: Staging, receiver: Receiver, completer: Completer
+    ) -> None:
+        self._settings = settings
+        self._tenants = tenants
+        self._staging = staging
+        self._receiver = receiver
+        self._completer = completer
+        self._concatenator = Concatenator(tenants, staging, receiver, lifetime_s=settings.upload_lifetime_s)
+
+    async def create(self, user: User, new: NewSession, first: Chunk | None) -> Session:
+        """Open an upload and take its first chunk; nobody learns the id of one whose first chunk failed: it is ended.
+
+        Raises what `append` and `create_session` raise.
+        """
+        async with self._tenants.acquire(user.tenant) as conn:
+            session = await create_session(
+                conn, user.id, new, lifetime_s=self._settings.upload_lifetime_s, idempotency_key=None
+            )
+        try:
+            return await self._finish(user, session) if first is None else await self.append(user, session.id, first)
+        except Exception:
+            with suppress(UploadNotFound, UploadClosed, UploadCompleting):  # then it is ended, or somebody sees to it
+                await self.end(user, session.id)
+            raise
+
+    async def concatenate(self, user: User, new: NewSession, parts: Sequence[UUID]) -> Session:
+        """Make one file of parts, in their order; `new.size_bytes` is set here.
+
+        Raises UploadNotFound, UploadIncomplete, PartsUsed, UploadLocked, what `create_session` and what completing
+        raise.
+        """
+        sessions = await read_parts(self._tenants, user, parts)
+        size = sum(part.size_bytes for part in sessions)
+        async with self._tenants.acquire(user.tenant) as conn:
+            await admit_upload(conn, self._settings, mime_type=new.mime_type, size_bytes=size)
+        final = await self._concatenator.concatenate(user, replace(new, size_bytes=size), sessions)
+        final = await self._finish(user, final)
+        await self._concatenator.let_go(user, final, sessions)
+        return final
+
+    async def look(self, user: User, session_id: UUID) -> Session:
+        """The upload once nobody writes into it; one that is whole becomes its document first.
+
+        So whoever lost the answer to the last chunk learns here what became of it. Raises UploadNotFound, UploadLocked
+        and what completing raises.
+        """
+        session = await self._get(user, session_id)
+        if session.state == "open" and session.concat_kind != "final" and not session.is_whole():
+            await self._receiver.settle(user.tenant, session_id)
+            session = await self._get(user, session_id)
+        try:
+            return await self._finish(user, session)
+        except Unavailable as error:
+            # tus-js-client begins anew with an upload that cannot be asked for, unless it is in use.
+            raise UploadLocked("The upload cannot be completed now; ask again.", retry_after_s=2) from error
+
+    async def append(self, user: User, session_id: UUID, chunk: Chunk) -> Session:
+        """Take a chunk in; after the last one the session is complete, unless it is a part.
+
+        Raises UploadNotFound, FinalUpload, OffsetConflict, LengthFixed, BeyondEnd, UploadLocked, what receiving raises
+        and what completing raises.
+        """
+        session = await self._get(user, session_id)
+        if session.concat_kind == "final":
+            raise FinalUpload("This upload is put together from others and takes no bytes.")
+        if session.state == "complete" or session.concat_into is not None:
+            _refuse_misplaced(session, chunk)
+            return session
+        async with self._receiver.alone(user.tenant, session_id) as file:
+            await self._append_alone(user, session_id, chunk, file)
+        return await self._finish(user, await self._get(user, session_id))
+
+    async def end(self, user: User, session_id: UUID) -> None:
+        """End an upload; of a complete one the document stays, and the upload is forgotten.
+
+        Raises UploadNotFound and UploadLocked.
+        """
+        try:
+            await end_upload(self._tenants, self._staging, self._receiver, self._completer, user, session_id)
+        except UploadClosed:
+            async with self._tenants.acquire(user.tenant) as conn:
+                await delete_complete(conn, session_id)
+        except UploadCompleting as error:
+            raise UploadLocked(error.detail, retry_after_s=1) from error
+
+    async def _append_alone(self, user: User, session_id: UUID, chunk: Chunk, file: StagedFile) -> None:
+        session = await self._get(user, session_id)
+        _refuse_misplaced(session, chunk)
+        if chunk.total is not None:
+            session = await self._settle_length(user, session, chunk.total)
+            _refuse_misplaced(session, chunk)
+        if chunk.checksum is not None and session.ranges() and session.ranges()[-1][1] > chunk.offset:
+            # The JSON face brought bytes from further on. A chunk that is refused may lie over them.
+            async with self._tenants.acquire(user.tenant) as conn:
+                await forget_received(conn, session_id, chunk.offset)
+        await chunk.go_on()
+        await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
+
+    async def _settle_length(self, user: User, session: Session, total: int) -> Session:
+        if not session.length_deferred:
+            if total != session.size_bytes:
+                raise LengthFixed(f"The upload has {session.size_bytes} bytes.", size=session.size_bytes)
+            return session
+        async with self._tenants.acquire(user.tenant) as conn:
+            await admit_upload(conn, self._settings, mime_type=session.mime_type, size_bytes=total)
+            await set_length(conn, session.id, total)
+            return await get_session(conn, user.id, session.id)
+
+    async def _finish(self, user: User, session: Session) -> Session:
+        """Complete a session that is whole, and return it as it is then."""
+        if session.state != "open" or session.concat_kind == "partial" or not session.is_whole():
+            return session
+        try:
+            await self._completer.complete(user, session.id)
+        except UploadCompleting as error:
+            raise UploadLocked(error.detail, retry_after_s=1) from error
+        return await self._get(user, session.id)
+
+    async def _get(self, user: User, session_id: UUID) -> Session:
+        async with self._tenants.acquire(user.tenant) as conn:
+            return await get_session(conn, user.id, session_id)
+
+
+def _refuse_misplaced(session: Session, chunk: Chunk) -> None:
+    """Raise OffsetConflict or BeyondEnd before a byte is taken."""
+    if chunk.offset != session.offset():
+        raise OffsetConflict(session.offset())
+    if chunk.size is not None and chunk.offset + chunk.size > session.size_bytes:
+        raise BeyondEnd(f"The upload ends at {session.size_bytes}.", size=session.size_bytes)

@@ -1,0 +1,57 @@
+"""HTTP requests that are sent byte by byte, over lines that can be broken in more than one way."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from support.ingest import Ingest, Person
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """A connection with a request on it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes and wait until the system took them."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def status(self) -> int:
+        """The status of the next answer."""
+        async with asyncio.timeout(15):
+            line = await self.reader.readline()
+        return int(line.split()[1])
+
+    async def head(self) -> dict[str, str]:
+        """The headers that follow a status, by their names in lower case."""
+        async with asyncio.timeout(15):
+            lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        return {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+
+    def reset(self) -> None:
+        """Break the line with RST, as a router that lost its state does."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+    async def close(self) -> None:
+        """End the line politely, with FIN."""
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+async def begin(ingest: Ingest, person: Person, method: str, path: str, *headers: str) -> RawLine:
+    """Open a line and send the head of a request, with these headers; the path goes out as it is."""
+    url = urlsplit(ingest.url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    line = RawLine(reader, writer)
+    head = [f"{method} {path} HTTP/1.1", f"Host: {url.netloc}", f"Authorization: Bearer {person.token}", *headers]
+    await line.send(("\r\n".join(head) + "\r\n\r\n").encode())
+    return line
