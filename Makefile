@@ -36,8 +36,8 @@ test: $(STAMP)  ## every test, on a PostgreSQL that the tests start themselves
 	@echo "One file: $(BIN)/pytest tests/shared/test_http.py   one test: $(BIN)/pytest -k 'part of its name'"
 	@$(BIN)/pytest $(if $(PYTEST_ARGS),$(PYTEST_ARGS),-n 2)
 
-quick: $(STAMP)  ## the tests that need no database, in seconds
-	@$(BIN)/pytest -q -m 'not database'
+quick: $(STAMP)  ## the tests that need neither database nor object store, in seconds
+	@$(BIN)/pytest -q -m 'not database and not object_store'
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff format --check .

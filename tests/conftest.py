@@ -18,6 +18,7 @@ from nexarch.postgres import PostgresServer
 from support import database
 from support.database import Cluster, TenantDatabase
 from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
+from support.seaweedfs import S3Server, run_seaweedfs
 from support.services import CoreApi, cheap_passwords, run_core_api
 
 
@@ -36,6 +37,13 @@ def postgres() -> Iterator[PostgresServer]:
         server = database.start_server(Path(home))
         yield server
         server.stop("immediate")
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A running S3 server, one for each process that runs tests; each test makes buckets of its own."""
+    with run_seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Protocol, cast
 
 from aiohttp import web
@@ -18,6 +17,7 @@ from nexarch.errors import Unavailable
 from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener, Wake
 from nexarch.module import CORE, ModuleSettings
+from nexarch.storage import StorageSettings
 from nexarch.tenancy import TenantPools
 from nexarch.user_tokens import UserTokens
 
@@ -28,11 +28,10 @@ DOORBELL: web.AppKey[Doorbell] = web.AppKey("doorbell", Doorbell)
 Context = Callable[[web.Application], AsyncIterator[None]]
 
 
-class TenantModuleSettings(ModuleSettings):
+class TenantModuleSettings(ModuleSettings, StorageSettings):
     """The settings of such a module."""
 
     bus_dsn: SecretStr  # the registry database, as the role that may only LISTEN, NOTIFY and arm a tenant
-    storage_dir: Path  # objects, by the local driver; the same folder for every module
     tenant_pool_size: int = Field(default=8, ge=1)  # connections to each tenant's database
 
 

@@ -16,7 +16,7 @@ from dms_ingest.revisions import SealedRevision, sealed_revision
 from dms_ingest.views import downloads
 from nexarch.db import Connection
 from support.documents import add_document
-from support.ingest import PDF, Ingest, Person, owner_database, sign_in_another, tenant_database
+from support.ingest import PDF, Ingest, Person, owner_database, sign_in_another, stored_folder, tenant_database
 from support.services import CoreApi
 
 pytestmark = pytest.mark.database
@@ -37,7 +37,7 @@ def content_path(document: Json) -> str:
 
 def object_file(ingest: Ingest, person: Person, document: Json) -> Path:
     revision = document["current_revision"]["id"]
-    return ingest.settings.storage_dir / person.tenant.slug / f"documents/{document['id']}/revisions/{revision}"
+    return stored_folder(ingest.settings, person) / f"documents/{document['id']}/revisions/{revision}"
 
 
 class Answer:

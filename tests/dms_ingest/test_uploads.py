@@ -24,6 +24,7 @@ from support.ingest import (
     sign_in,
     sign_in_another,
     stored_files,
+    stored_folder,
     tenant_database,
 )
 from support.services import CoreApi
@@ -75,7 +76,7 @@ async def test_the_object_opens_to_the_bytes_sent_with_the_keys_of_its_row_only(
     assert row is not None
     assert await read_back(core_api, ingest, editor) == content
     assert str(row["document_id"]) == document["id"]
-    assert content[:1000] not in (ingest.settings.storage_dir / editor.tenant.slug / row["storage_key"]).read_bytes()
+    assert content[:1000] not in (stored_folder(ingest.settings, editor) / row["storage_key"]).read_bytes()
 
 
 async def read_back(core_api: CoreApi, ingest: Ingest, person: Person) -> bytes:

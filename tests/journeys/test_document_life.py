@@ -13,7 +13,7 @@ from nexarch.db import connect
 from nexarch.tenant_database import database_dsn
 from nexarch.tracing import new_trace
 from nexarch.up.samples import make_samples
-from support.ingest import Ingest, Person, owner_database, sign_in, stored_files, tenant_database
+from support.ingest import Ingest, Person, owner_database, sign_in, stored_files, stored_folder, tenant_database
 from support.processes import run_service
 from support.services import CoreApi
 from support.waiting import eventually
@@ -209,7 +209,7 @@ async def test_a_worker_that_is_told_to_stop_gives_its_job_back_with_the_attempt
 async def test_usage_is_the_bytes_stored_after_uploads_revisions_and_deletes(
     core_api: CoreApi, ingest: Ingest, person: Person
 ) -> None:
-    objects = ingest.settings.storage_dir / person.tenant.slug / "documents"
+    objects = stored_folder(ingest.settings, person) / "documents"
 
     async def usage_is_right() -> bool:
         _, usage = await core_api.call("GET", "/v1/usage", params={"tenant": person.tenant.slug})

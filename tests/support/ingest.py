@@ -183,7 +183,13 @@ async def somebody_waits_for_a_lock(conn: Connection) -> bool:
 
 def stored_files(settings: Settings, person: Person) -> list[Path]:
     """The files in the tenant's part of the store, those being written too."""
-    return [path for path in (settings.storage_dir / person.tenant.slug).rglob("*") if path.is_file()]
+    return [path for path in stored_folder(settings, person).rglob("*") if path.is_file()]
+
+
+def stored_folder(settings: Settings, person: Person) -> Path:
+    """The tenant's part of a store on the local disk."""
+    assert settings.storage_dir is not None
+    return settings.storage_dir / person.tenant.slug
 
 
 @asynccontextmanager

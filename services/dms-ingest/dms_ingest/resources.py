@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from nexarch.listen import Listener
 from nexarch.module import CORE
 from nexarch.serve import background
 from nexarch.storage import open_storage
+from nexarch.storage.probe import write_something
 from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus
 from nexarch.threads import run_in_thread
 
@@ -43,10 +45,9 @@ async def listener(app: web.Application) -> AsyncIterator[None]:
 
 async def storage(app: web.Application) -> AsyncIterator[None]:
     """The object store."""
-    folder = app[SETTINGS].storage_dir
     async with open_storage(app[SETTINGS]) as store:
         app[STORAGE] = store
-        app[CHECKS]["storage"] = lambda: run_in_thread(_write_something, folder)
+        app[CHECKS]["storage"] = partial(write_something, store)
         yield
 
 

@@ -4,12 +4,14 @@ tests/shared/storage/test_conformance.py holds every driver to these sentences.
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from nexarch.errors import Invalid, NotFound
+from nexarch.errors import Conflict, Invalid, NotFound, Unavailable
 
 Chunk = bytes | bytearray | memoryview
 
@@ -26,9 +28,37 @@ class ObjectNotFound(NotFound):
 
 
 class BucketNotFound(NotFound):
-    """Something was put before `ensure_bucket` made the tenant's bucket."""
+    """Something was put or listed before `ensure_bucket` made the tenant's bucket."""
 
     code = "bucket-not-found"
+
+
+class ObjectExists(Conflict):
+    """There is an object under this key already; an object is written once and never changes."""
+
+    code = "object-exists"
+    title = "There is an object under this key already"
+
+
+class StorageAway(Unavailable):
+    """The object store does not answer, or says that it cannot now; the same request may succeed later."""
+
+    code = "storage-away"
+    title = "The object store is away"
+
+
+class StorageRefused(Unavailable):
+    """The object store refuses us; the detail names the setting to look at. An operator must mend it."""
+
+    code = "storage-refused"
+    title = "The object store refuses this service"
+
+
+class NoSignedUrl(Conflict):
+    """The store has no addresses that a stranger could read an object under."""
+
+    code = "no-signed-url"
+    title = "The object store gives no addresses"
 
 
 class UnsafeKey(Invalid):
@@ -38,10 +68,23 @@ class UnsafeKey(Invalid):
     title = "This is no key of an object"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """What a listing says of one object."""
+
+    key: str
+    size_bytes: int
+    modified_at: datetime  # with zone: when it was put
+
+
+Listing = AsyncGenerator[StoredObject, None]
+
+
 class Storage(Protocol):
     """An object store. `tenant` is the tenant's slug, `key` some components parted by `/`, as `revision_key` makes it.
 
     A component has 1 to 100 letters, digits, `.`, `_` and `-`, no dot first; every method refuses others: UnsafeKey.
+    Every method that asks a server may raise StorageAway and StorageRefused.
     """
 
     async def ensure_bucket(self, tenant: str) -> None:
@@ -50,9 +93,10 @@ class Storage(Protocol):
     async def put(self, tenant: str, key: str, stream: AsyncIterator[Chunk]) -> int:
         """Store a stream as one object, durably, and return its size in bytes.
 
-        The object is there as a whole or not at all; an older one under the key is replaced. A chunk is used up
-        before the next one is asked for, so its buffer may be used again. What the stream raises passes through
-        and nothing is stored. Raises BucketNotFound, and InsufficientStorage where the store is full.
+        The object is there as a whole or not at all, and never changes: of puts under one key the first that ends
+        wins, the others raise ObjectExists. A chunk is used up before the next one is asked for, so its buffer may be
+        used again. What the stream raises passes through and nothing is stored, nor where the caller is cancelled
+        meanwhile. Raises BucketNotFound, and InsufficientStorage where the store is full.
         """
 
     def get(
@@ -61,8 +105,8 @@ class Storage(Protocol):
         """Open the bytes of an object from `start` up to but without `stop`, as a slice would take them.
 
         Use as `async with storage.get(...) as chunks`. A chunk is good until the next one is asked for: its buffer is
-        used again. Raises ObjectNotFound on entering. An object that is replaced or deleted meanwhile is read to
-        its end.
+        used again. Raises ObjectNotFound on entering. An object that is deleted meanwhile is read to its end, or
+        breaks off with an error, as every read does that does not come to the end; it never ends short in silence.
         """
 
     async def head(self, tenant: str, key: str) -> int:
@@ -70,6 +114,26 @@ class Storage(Protocol):
 
     async def delete(self, tenant: str, key: str) -> None:
         """Remove an object, durably; raise ObjectNotFound."""
+
+    def list_objects(self, tenant: str, *, prefix: str = "", after: str = "") -> Listing:
+        """Yield the tenant's objects whose key begins with `prefix` and comes after `after`, in ascending order.
+
+        Asks page by page, so a bucket of any size can be walked; what is put or deleted meanwhile may be there or not.
+        Stores differ in the order of `a/1` and `a-b`; keys of one form are not affected. Raises BucketNotFound.
+        """
+
+    async def sweep_incomplete(self, tenant: str, before: datetime) -> int:
+        """Remove what puts have left that never ended, as a killed process does; return how many.
+
+        Only what was begun before that time: let it be longer ago than any put takes. Raises BucketNotFound.
+        """
+
+    async def signed_url(self, tenant: str, key: str, *, ttl_s: int) -> str:
+        """Return an address under which everybody may GET the object, sealed as it is, for 1 second to 7 days.
+
+        It is a secret: not to be logged. Raises NoSignedUrl where the store has none; does not ask whether the object
+        is there.
+        """
 
 
 def revision_key(document_id: UUID, revision_id: UUID) -> str:

@@ -1,8 +1,9 @@
 """The object store as a folder: `<base>/<tenant>/<key>`, for one host or a shared file system.
 
-An object is written to a temporary name, synced, renamed, and its folder synced: after a crash it is there as a
-whole or not at all. Every step goes from an open folder to the next by name and follows no symbolic link, so no key
-leaves the base folder, whatever someone has put into it. File I/O runs in threads.
+An object is written to a temporary name, synced, linked to its own, and the folder synced: after a crash it is there
+as a whole or not at all. A link, unlike a rename, never takes the place of another object. Every step goes from an
+open folder to the next by name and follows no symbolic link, so no key leaves the base folder, whatever someone has
+put into it. File I/O runs in threads.
 """
 
 import errno
@@ -11,10 +12,23 @@ import secrets
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from nexarch.errors import InsufficientStorage
-from nexarch.storage.contract import BucketNotFound, Chunk, ObjectNotFound, UnsafeKey, split_key
+from nexarch.storage.contract import (
+    BucketNotFound,
+    Chunk,
+    Listing,
+    NoSignedUrl,
+    ObjectExists,
+    ObjectNotFound,
+    StoredObject,
+    UnsafeKey,
+    split_key,
+)
+from nexarch.storage.local_walk import walk
 from nexarch.threads import run_in_thread
 
 READ_SIZE = 1 << 20  # so large that the hop to a thread costs little
@@ -25,6 +39,7 @@ _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody put here must not wait for its other end.
 _OPEN_OBJECT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PAGE = 1000  # objects of a listing for one hop to a thread
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -83,24 +98,49 @@ class LocalStorage:
         *folders, name = split_key(tenant, key)
         await run_in_thread(self._remove, [tenant, *folders], name)
 
+    async def list_objects(self, tenant: str, *, prefix: str = "", after: str = "") -> Listing:
+        """See `Storage`."""
+        split_key(tenant, "any")
+        with ExitStack() as closing:
+            objects = await run_in_thread(self._walk, tenant, prefix, after, closing)
+            while page := await run_in_thread(list, islice(objects, _PAGE)):
+                for stored in page:
+                    yield stored
+
+    async def sweep_incomplete(self, tenant: str, before: datetime) -> int:
+        """See `Storage`; a file counts from when it was last written to."""
+        split_key(tenant, "any")
+        return await run_in_thread(self._sweep, tenant, before.timestamp())
+
+    async def signed_url(self, tenant: str, key: str, *, ttl_s: int) -> str:
+        """Raise NoSignedUrl: files have no address."""
+        split_key(tenant, key)
+        raise NoSignedUrl("Objects in a folder have no address; dms-ingest hands them out.")
+
     def _make_bucket(self, tenant: str) -> None:
         with _full_disk_named(), _folder(self._base, [tenant, INCOMING], make=True):
             pass
 
     def _begin(self, incoming: "_Incoming", tenant: str) -> None:
-        try:
-            with _full_disk_named(), _folder(self._base, [tenant, INCOMING]) as folder:
-                incoming.create_in(folder)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise BucketNotFound(f"The tenant {tenant!r} has no bucket yet.") from error
+        with _missing_bucket_named(tenant), _full_disk_named(), _folder(self._base, [tenant, INCOMING]) as folder:
+            incoming.create_in(folder)
 
     def _publish(self, incoming: "_Incoming", folders: list[str], name: str) -> None:
         """Give the finished file its name; only after that it can be seen."""
         try:
             with _full_disk_named(), _folder(self._base, folders, make=True) as folder:
-                incoming.rename_to(folder, name)
-        except (NotADirectoryError, IsADirectoryError) as error:
-            raise UnsafeKey(f"The key of an object meets something else at {name!r} or above.") from error
+                incoming.link_to(folder, name)
+        except FileExistsError as error:
+            raise self._occupied(folders, name) from error
+        except NotADirectoryError as error:
+            raise _meets_else(name) from error
+
+    def _occupied(self, folders: list[str], name: str) -> ObjectExists | UnsafeKey:
+        try:
+            self._size(folders, name)
+        except ObjectNotFound:
+            return _meets_else(name)
+        return ObjectExists(f"There is an object {name!r} already.")
 
     def _open(self, folders: list[str], name: str, closing: ExitStack) -> tuple[int, int]:
         """Return an open file, which `closing` will close even if nobody waits for this any more, and its size."""
@@ -123,6 +163,24 @@ class LocalStorage:
         with _absent_named(name), _folder(self._base, folders) as folder:
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
+
+    def _walk(self, tenant: str, prefix: str, after: str, closing: ExitStack) -> Iterator[StoredObject]:
+        """Return the objects of a bucket; `closing` ends the walk, wherever it is."""
+        with _missing_bucket_named(tenant):
+            bucket = closing.enter_context(_folder(self._base, [tenant]))
+        objects = walk(bucket, prefix=prefix, after=after)
+        closing.callback(objects.close)
+        return objects
+
+    def _sweep(self, tenant: str, before: float) -> int:
+        swept = 0
+        with _missing_bucket_named(tenant), _folder(self._base, [tenant, INCOMING]) as folder:
+            for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
+                with suppress(FileNotFoundError):  # its put has ended
+                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:
+                        os.unlink(name, dir_fd=folder)
+                        swept += 1
+        return swept
 
 
 class _Incoming:
@@ -150,17 +208,18 @@ class _Incoming:
                 self.size += written
                 rest = rest[written:]
 
-    def rename_to(self, folder: int, name: str) -> None:
+    def link_to(self, folder: int, name: str) -> None:
+        """Raises FileExistsError, whatever has that name."""
         os.fsync(self._file)
-        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
+        os.link(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder, follow_symlinks=False)
         os.fsync(folder)
 
     def discard(self) -> None:
-        """Close the file, and remove it unless it got its name; called once, at the end, whatever came before."""
+        """Close the file and take its temporary name away; called once, at the end, whatever came before."""
         self._undo.close()
 
     def _unlink(self) -> None:
-        with suppress(FileNotFoundError):  # it got its name
+        with suppress(FileNotFoundError):  # swept, because nothing was written for so long
             os.unlink(self._name, dir_fd=self._folder)
 
 
@@ -212,6 +271,14 @@ def _full_disk_named() -> Iterator[None]:
 
 
 @contextmanager
+def _missing_bucket_named(tenant: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BucketNotFound(f"The tenant {tenant!r} has no bucket yet.") from error
+
+
+@contextmanager
 def _absent_named(name: str) -> Iterator[None]:
     """A missing folder or file, and a symbolic link (ELOOP) or file on the way (ENOTDIR): no object of ours."""
     try:
@@ -224,3 +291,7 @@ def _absent_named(name: str) -> Iterator[None]:
 
 def _not_found(name: str) -> ObjectNotFound:
     return ObjectNotFound(f"There is no object {name!r} in the store.")
+
+
+def _meets_else(name: str) -> UnsafeKey:
+    return UnsafeKey(f"The key of an object meets something else at {name!r} or above.")

@@ -107,7 +107,8 @@ async def test_an_older_revision_is_still_there(nexarch: Command, tmp_path: Path
 
 async def test_a_damaged_object_never_becomes_a_file(nexarch: Command, ingest: Ingest, tmp_path: Path) -> None:
     document = await stored(nexarch, tmp_path, 2 * MIB)
-    (stored_object,) = (path for path in ingest.settings.storage_dir.rglob("*") if path.is_file())
+    assert ingest.settings.storage_dir is not None
+    (stored_object,) = ingest.settings.storage_dir.glob("*/documents/*/revisions/*")
     content = bytearray(stored_object.read_bytes())
     content[-1000] ^= 1
     stored_object.write_bytes(content)

@@ -1,25 +1,54 @@
-"""What every storage driver must do; each test runs once per driver."""
+"""What every storage driver must do; each test runs once per driver.
+
+On S3 both with a bucket for each tenant and with one for all; and on the server that NEXARCH_TEST_S3_ENDPOINT,
+NEXARCH_TEST_S3_ACCESS_KEY and NEXARCH_TEST_S3_SECRET_KEY name, if they are set.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from nexarch.storage import BucketNotFound, Chunk, ObjectNotFound, Storage, UnsafeKey
-from nexarch.storage.local import LocalStorage
+from nexarch.storage import (
+    BucketNotFound,
+    Chunk,
+    ObjectExists,
+    ObjectNotFound,
+    Storage,
+    StorageSettings,
+    UnsafeKey,
+    open_storage,
+)
+from support.s3 import given_settings, is_server_given, own_bucket, s3_settings
 
+TENANT = "acme"
 KEY = "documents/0198c0de/revisions/1"
 TENANT = "acme"
+DRIVERS = [
+    "local",
+    *(pytest.param(driver, marks=pytest.mark.object_store) for driver in ("s3", "s3 in one bucket")),
+    *(["given s3"] if is_server_given() else []),
+]
 
 
-@pytest.fixture(params=["local"])
-async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
-    assert request.param == "local"
-    store = LocalStorage(tmp_path / "objects")
-    await store.ensure_bucket(TENANT)
-    yield store
-    store.close()
+def driver_settings(driver: str, request: pytest.FixtureRequest) -> StorageSettings:
+    if driver == "local":
+        folder: Path = request.getfixturevalue("tmp_path")
+        return StorageSettings(storage_dir=folder / "objects")
+    if driver == "given s3":
+        return given_settings()
+    bucket = own_bucket()
+    shared = bucket.removesuffix("-{tenant}")
+    return s3_settings(request.getfixturevalue("s3_server"), storage_bucket=bucket if driver == "s3" else shared)
+
+
+@pytest.fixture(params=DRIVERS)
+async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
+    async with open_storage(driver_settings(request.param, request)) as store:
+        await store.ensure_bucket(TENANT)
+        yield store
 
 
 async def stream(*chunks: Chunk) -> AsyncIterator[Chunk]:
@@ -150,40 +179,86 @@ async def test_nothing_can_be_put_without_a_bucket(storage: Storage) -> None:
         await storage.put("nobody", KEY, stream(b"x"))
 
 
-async def test_an_object_put_again_is_replaced(storage: Storage) -> None:
-    await storage.put(TENANT, KEY, stream(b"a longer first one"))
+async def test_an_object_is_written_once(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"first"))
+
+    with pytest.raises(ObjectExists):
+        await storage.put(TENANT, KEY, stream(b"a longer second one"))
+
+    assert await content(storage) == b"first"
+
+
+async def test_the_key_of_a_deleted_object_may_be_used_again(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"first"))
+    await storage.delete(TENANT, KEY)
+
     await storage.put(TENANT, KEY, stream(b"second"))
 
     assert await content(storage) == b"second"
 
 
-async def test_racing_puts_leave_one_of_them_whole(storage: Storage) -> None:
+async def test_of_racing_puts_one_wins_and_the_others_are_told(storage: Storage) -> None:
     async def slowly(byte: bytes) -> AsyncIterator[Chunk]:
         for _ in range(20):
             yield byte * 10_000
             await asyncio.sleep(0)
 
-    await asyncio.gather(*(storage.put(TENANT, KEY, slowly(byte)) for byte in (b"a", b"b", b"c", b"d")))
+    puts = [storage.put(TENANT, KEY, slowly(byte)) for byte in (b"a", b"b", b"c", b"d")]
+    results = await asyncio.gather(*puts, return_exceptions=True)
 
-    result = await content(storage)
-    assert len(result) == 200_000
-    assert len(set(result)) == 1
+    assert sorted(type(result).__name__ for result in results) == ["ObjectExists"] * 3 + ["int"]
+    (winner,) = (byte for byte, result in zip(b"abcd", results, strict=True) if result == 200_000)
+    assert await content(storage) == bytes([winner]) * 200_000
 
 
-async def test_a_stream_that_fails_stores_nothing_and_keeps_the_older_object(storage: Storage) -> None:
+async def keys(storage: Storage, *, prefix: str = "", after: str = "", tenant: str = TENANT) -> list[str]:
+    return [stored.key async for stored in storage.list_objects(tenant, prefix=prefix, after=after)]
+
+
+async def test_a_listing_tells_key_size_and_time_of_every_object(storage: Storage) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=5)  # a server's clock may differ, and S3 counts whole seconds
+    await storage.put(TENANT, KEY, stream(b"five!"))
+
+    (stored,) = [stored async for stored in storage.list_objects(TENANT)]
+
+    assert (stored.key, stored.size_bytes) == (KEY, 5)
+    assert began < stored.modified_at < began + timedelta(minutes=10)
+
+
+async def test_a_listing_goes_in_ascending_order_and_may_begin_anywhere(storage: Storage) -> None:
+    in_order = ["a/1", "a/2", "a/B/3", "a/b", "aa", "b/x/1", "b/y"]
+    for key in reversed(in_order):
+        await storage.put(TENANT, key, stream(b"x"))
+    await storage.ensure_bucket("beta")
+    await storage.put("beta", "a/of-beta", stream(b"x"))
+
+    assert await keys(storage) == in_order
+    assert await keys(storage, prefix="a/") == ["a/1", "a/2", "a/B/3", "a/b"]
+    assert await keys(storage, prefix="a") == in_order[:5]
+    assert await keys(storage, after="a/2") == in_order[2:]
+    assert await keys(storage, after="a/3") == in_order[2:]
+    assert await keys(storage, prefix="a/", after="a/B/3") == ["a/b"]
+    assert await keys(storage, after="z") == []
+
+
+async def test_an_empty_bucket_has_an_empty_listing_and_a_missing_one_none(storage: Storage) -> None:
+    assert await keys(storage) == []
+    with pytest.raises(BucketNotFound):
+        await keys(storage, tenant="nobody")
+    with pytest.raises(BucketNotFound):
+        await storage.sweep_incomplete("nobody", datetime.now(UTC))
+
+
+async def test_a_stream_that_fails_stores_nothing(storage: Storage) -> None:
     async def failing() -> AsyncIterator[Chunk]:
         yield b"half"
         raise ConnectionResetError("the client went away")
 
-    await storage.put(TENANT, KEY, stream(b"older"))
+    with pytest.raises(ConnectionResetError, match="went away"):
+        await storage.put(TENANT, KEY, failing())
 
-    for key in (KEY, "documents/new"):
-        with pytest.raises(ConnectionResetError, match="went away"):
-            await storage.put(TENANT, key, failing())
-
-    assert await content(storage) == b"older"
-    with pytest.raises(ObjectNotFound):
-        await storage.head(TENANT, "documents/new")
+    assert await keys(storage) == []
+    assert await storage.sweep_incomplete(TENANT, datetime.now(UTC) + timedelta(days=1)) == 0
 
 
 async def test_a_cancelled_put_stores_nothing(storage: Storage) -> None:
@@ -201,31 +276,37 @@ async def test_a_cancelled_put_stores_nothing(storage: Storage) -> None:
         with pytest.raises(asyncio.CancelledError):
             await put
 
-    with pytest.raises(ObjectNotFound):
-        await storage.head(TENANT, KEY)
+    assert await keys(storage) == []
+    assert await storage.sweep_incomplete(TENANT, datetime.now(UTC) + timedelta(days=1)) == 0
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        *("", "/", "/etc/passwd", "..", "../beta/x", "a/../b", "a//b", "a/", ".", "a/./b", ".hidden", "a\x00b"),
-        *("a\\b", "a b", "ä", "%2e%2e", "a\n", "x" * 101, "/".join(["x" * 99] * 10)),
-    ],
+UNSAFE_KEYS = (
+    *("", "/", "/etc/passwd", "..", "../beta/x", "a/../b", "a//b", "a/", ".", "a/./b", ".hidden", "a\x00b"),
+    *("a\\b", "a b", "ä", "%2e%2e", "a\n", "x" * 101, "/".join(["x" * 99] * 10)),
 )
-async def test_a_key_that_could_mean_another_place_is_refused(storage: Storage, key: str) -> None:
-    with pytest.raises(UnsafeKey):
-        await storage.put(TENANT, key, stream(b"x"))
-    with pytest.raises(UnsafeKey):
-        await content(storage, key)
-    with pytest.raises(UnsafeKey):
-        await storage.head(TENANT, key)
-    with pytest.raises(UnsafeKey):
-        await storage.delete(TENANT, key)
 
 
-@pytest.mark.parametrize("tenant", ["", ".", "..", "a/b", "/", "a\x00"])
-async def test_a_tenant_that_could_mean_another_place_is_refused(storage: Storage, tenant: str) -> None:
-    with pytest.raises(UnsafeKey):
-        await storage.ensure_bucket(tenant)
-    with pytest.raises(UnsafeKey):
-        await storage.put(tenant, KEY, stream(b"x"))
+async def test_a_key_that_could_mean_another_place_is_refused(storage: Storage) -> None:
+    for key in UNSAFE_KEYS:
+        with pytest.raises(UnsafeKey):
+            await storage.put(TENANT, key, stream(b"x"))
+        with pytest.raises(UnsafeKey):
+            await content(storage, key)
+        with pytest.raises(UnsafeKey):
+            await storage.head(TENANT, key)
+        with pytest.raises(UnsafeKey):
+            await storage.delete(TENANT, key)
+        with pytest.raises(UnsafeKey):
+            await storage.signed_url(TENANT, key, ttl_s=60)
+
+
+async def test_a_tenant_that_could_mean_another_place_is_refused(storage: Storage) -> None:
+    for tenant in ("", ".", "..", "a/b", "/", "a\x00"):
+        with pytest.raises(UnsafeKey):
+            await storage.ensure_bucket(tenant)
+        with pytest.raises(UnsafeKey):
+            await storage.put(tenant, KEY, stream(b"x"))
+        with pytest.raises(UnsafeKey):
+            await keys(storage, tenant=tenant)
+        with pytest.raises(UnsafeKey):
+            await storage.sweep_incomplete(tenant, datetime.now(UTC))

@@ -1,0 +1,130 @@
+"""A real S3 server for tests: SeaweedFS, which checks signatures, on ports of its own."""
+
+import contextlib
+import ctypes
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+_READY_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.05
+_ATTEMPTS = 3  # a port may be taken between our looking and the server's binding
+_PR_SET_PDEATHSIG = 1
+_FEW_VOLUMES = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # of the seven files that it would make for each bucket
+_PORTS = (
+    "master.port", "master.port.grpc", "volume.port", "volume.port.grpc",
+    "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """A server, and who may do everything there."""
+
+    url: str
+    access_key: str
+    secret_key: str
+
+
+@contextmanager
+def run_seaweedfs(folder: Path) -> Iterator[S3Server]:
+    """Start a server that keeps its data in this folder; ends it at the end."""
+    access_key, secret_key = "nexarch-tests", secrets.token_hex(20)
+    credentials = [{"accessKey": access_key, "secretKey": secret_key}]
+    identities = {"identities": [{"name": "tests", "credentials": credentials, "actions": ["Admin"]}]}
+    (folder / "s3.json").write_text(json.dumps(identities))
+    for attempt in range(_ATTEMPTS):
+        ports = _free_ports()
+        data = folder / f"data-{attempt}"
+        data.mkdir()
+        with (
+            (folder / "log").open("wb") as log,
+            _running(_command(ports, data, folder / "s3.json"), log.fileno()) as server,
+        ):
+            try:
+                _wait_ready(server, ports)
+            except ChildProcessError:
+                continue
+            yield S3Server(f"http://127.0.0.1:{ports['s3.port']}", access_key, secret_key)
+            return
+    raise AssertionError(f"SeaweedFS does not start: {(folder / 'log').read_text()[-2000:]}")
+
+
+def _command(ports: dict[str, int], data: Path, identities: Path) -> list[str]:
+    return [
+        str(Path(sys.executable).with_name("weed")), "-logtostderr=true", "server",
+        "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}", "-filer", "-s3", f"-s3.config={identities}",
+        *(f"-{name}={port}" for name, port in ports.items()),
+        "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.iam=false", "-s3.autoCreateBucket=false",
+        "-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=10000", "-volume.preStopSeconds=0",
+    ]  # fmt: skip
+
+
+@contextmanager
+def _running(command: list[str], log: int) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        command,
+        env=os.environ | _FEW_VOLUMES,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        preexec_fn=_die_with_us,  # noqa: PLW1509 - nothing but one system call
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for left in Path("/tmp").glob("seaweedfs-*.sock"):  # it always puts its sockets there
+            if any(str(argument).endswith(f"={left.stem.rpartition('-')[2]}") for argument in command):
+                left.unlink(missing_ok=True)
+
+
+def _die_with_us() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _free_ports() -> dict[str, int]:
+    with ExitStack() as held:
+        ports = {}
+        for name in _PORTS:
+            listener = held.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            ports[name] = listener.getsockname()[1]
+        return ports
+
+
+def _wait_ready(server: subprocess.Popen[bytes], ports: dict[str, int]) -> None:
+    """Return when it asks who we are, and has a place to write to; ChildProcessError if it ends."""
+    deadline = time.monotonic() + _READY_WITHIN_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise ChildProcessError
+        if _answers(ports["s3.port"], "/", HTTPStatus.FORBIDDEN) and _answers(ports["master.port"], "/dir/assign", 200):
+            return
+        time.sleep(_LOOK_EVERY_S)
+    raise TimeoutError("SeaweedFS is not ready in time.")
+
+
+def _answers(port: int, path: str, status: int) -> bool:
+    with contextlib.suppress(OSError):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+                return bool(response.status == status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code == status
+    return False
