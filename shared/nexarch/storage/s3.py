@@ -66,7 +66,7 @@ async def open_s3(settings: StorageSettings) -> AsyncIterator["S3Storage"]:
         region_name=settings.storage_region,
         aws_access_key_id=settings.storage_access_key,
         aws_secret_access_key=settings.storage_secret_key.get_secret_value(),
-        verify=None if settings.storage_ca_file is None else str(settings.storage_ca_file),
+        verify=None if settings.storage_ca is None else str(settings.storage_ca),
         config=config,
     ) as client:
         yield S3Storage(client, settings.storage_region, settings.storage_bucket)

@@ -40,7 +40,7 @@ _SETTINGS = {
 def translate(error: Exception, tenant: str, key: str = "") -> NexarchError:
     """Return our error for one of S3_ERRORS that a call about this object, or this bucket, has raised."""
     if isinstance(error, SSLError):
-        return StorageRefused("The certificate of the object store is not trusted: look at STORAGE_CA_FILE.")
+        return StorageRefused("The certificate of the object store is not trusted: look at STORAGE_CA.")
     if not isinstance(error, ClientError):
         return StorageAway(
             f"The object store at STORAGE_ENDPOINT does not answer ({type(error).__name__}).", retry_after_s=_AGAIN_S

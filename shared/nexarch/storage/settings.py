@@ -24,7 +24,7 @@ class StorageSettings(BaseSettings):
     # `nexarch-{tenant}`: a bucket for each tenant, made when it is needed; `nexarch`: one for all, a prefix for each.
     storage_bucket: str | None = Field(default=None, pattern=_BUCKET, validate_default=True)
     storage_addressing: Literal["path", "virtual", "auto"] = "path"  # where the bucket's name stands in the URL
-    storage_ca_file: FilePath | None = None  # certificates to trust instead of the usual ones
+    storage_ca: FilePath | None = None  # a file of certificates to trust instead of the usual ones
 
     @field_validator(*_NEEDED)
     @classmethod

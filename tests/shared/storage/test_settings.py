@@ -72,7 +72,7 @@ def test_the_secret_may_come_from_a_file_and_is_shown_nowhere(monkeypatch: pytes
         *(("ENDPOINT", url) for url in ("s3.example.org", "ftp://s3.example.org", "https://user:pw@s3.example.org")),
         *(("BUCKET", name) for name in ("Nexarch", "ne xarch", "-nexarch", "nexarch-", "{Tenant}", "../x")),
         ("ADDRESSING", "host"),
-        ("CA_FILE", "/nowhere/ca.pem"),
+        ("CA", "/nowhere/ca.pem"),
     ],
 )
 def test_a_wrong_value_is_named_and_not_repeated(
