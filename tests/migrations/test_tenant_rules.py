@@ -308,6 +308,8 @@ REFUSED = [
         ("updated_by_fkey", f"updated_by = {NOBODY}"),
     ]),
     # usage and texts
+    ("storage_usage_pkey", "INSERT INTO storage_usage (used_bytes) VALUES (0)"),
+    ("storage_usage_one_row", "UPDATE storage_usage SET one = false"),
     ("usage_outbox_metric_form", insert("usage_outbox", USAGE, metric="'Bytes stored'")),
     ("document_texts_pkey", insert("document_texts", PART, part="0")),
     ("document_texts_revision_fkey", insert("document_texts", PART, revision_id=NOBODY)),

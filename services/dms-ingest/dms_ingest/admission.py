@@ -4,10 +4,13 @@ Asked twice: of the announcement, before any byte is sent, and of the bytes, bef
 announcement proves nothing.
 """
 
-from dms_ingest.contents import NothingInFile, inspect
+from uuid import UUID
+
+from dms_ingest.contents import NothingInFile, ReadInto, inspect
+from dms_ingest.duplicates import find_twin, refuse
 from dms_ingest.media_types import check_allowed, settle_type
 from dms_ingest.settings import Settings
-from dms_ingest.staging import StagedFile, Staging
+from dms_ingest.staging import Staging
 from dms_ingest.tenant_settings import TenantSettings, get_settings
 from dms_ingest.upload_sessions import Session, abort_session
 from nexarch.auth import User
@@ -15,6 +18,7 @@ from nexarch.db import Connection
 from nexarch.errors import TooLarge
 from nexarch.tenancy import TenantPools
 from nexarch.threads import run_in_thread
+from nexarch.usage import check_quota
 
 
 class FileTooLarge(TooLarge):
@@ -24,17 +28,29 @@ class FileTooLarge(TooLarge):
     title = "The file is too large"
 
 
-async def admit_upload(conn: Connection, service: Settings, *, mime_type: str | None, size_bytes: int | None) -> None:
+async def admit_upload(
+    conn: Connection,
+    service: Settings,
+    *,
+    mime_type: str | None,
+    size_bytes: int | None,
+    sha256: bytes | None = None,
+    document_id: UUID | None = None,
+) -> None:
     """Refuse a file before any byte of it is sent; a type or size of None is not known yet: ask again when it is.
 
-    Raises TypeNotAllowed and FileTooLarge.
+    Raises TypeNotAllowed, FileTooLarge, DuplicateFile and QuotaExceeded. A file that would be linked to bytes that are
+    stored needs room for itself too, since only its bytes prove that it is theirs.
     """
     tenant = await get_settings(conn)
     if mime_type is not None:
         check_allowed(mime_type, allowed_types(service, tenant))
-    limit = most_bytes(service, tenant)
-    if size_bytes is not None and size_bytes > limit:
-        raise FileTooLarge("The file is too large.", limit_bytes=limit)
+    if size_bytes is not None:
+        if size_bytes > (limit := most_bytes(service, tenant)):
+            raise FileTooLarge("The file is too large.", limit_bytes=limit)
+        await check_quota(conn, coming_bytes=size_bytes)
+    if tenant.duplicates == "reject" and sha256 is not None and (twin := await find_twin(conn, sha256, document_id)):
+        raise refuse(twin)
 
 
 def allowed_types(service: Settings, tenant: TenantSettings) -> frozenset[str]:
@@ -57,14 +73,14 @@ class Admission:
         self._staging = staging
         self._service = service
 
-    async def accept(self, user: User, session: Session, file: StagedFile) -> str:
+    async def accept(self, user: User, session: Session, read_into: ReadInto) -> str:
         """The type to store the file as. What sealing would only find out later is refused here, where it is cheap.
 
-        Raises ContentMismatch, TypeNotAllowed and FileTooLarge; and NothingInFile, which ends the upload, as nothing
-        that its sender could still do would mend it.
+        Raises ContentMismatch and what `admit_upload` raises; and NothingInFile, which ends the upload, as nothing that
+        its sender could still do would mend it. `read_into(buffer, offset)` reads the staged bytes.
         """
         try:
-            shown = await run_in_thread(inspect, file.read_into, session.size_bytes)
+            shown = await run_in_thread(inspect, read_into, session.size_bytes)
         except NothingInFile:
             async with self._tenants.acquire(user.tenant) as conn:
                 await abort_session(conn, session.id)
@@ -72,5 +88,12 @@ class Admission:
             raise
         mime_type = settle_type(session.mime_type, shown)
         async with self._tenants.acquire(user.tenant) as conn:
-            await admit_upload(conn, self._service, mime_type=mime_type, size_bytes=session.size_bytes)
+            await admit_upload(
+                conn,
+                self._service,
+                mime_type=mime_type,
+                size_bytes=session.size_bytes,
+                sha256=session.sha256,
+                document_id=session.document_id,
+            )
         return mime_type

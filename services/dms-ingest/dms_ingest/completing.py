@@ -16,11 +16,11 @@ import structlog
 
 from dms_ingest.admission import Admission
 from dms_ingest.buffers import Buffers
-from dms_ingest.documents import create_document
+from dms_ingest.publishing import ClosedMeanwhile, Publisher
 from dms_ingest.receiving import Receiver, UploadCompleting
-from dms_ingest.revisions import NewRevision, WrappingOutdated, add_revision
+from dms_ingest.revisions import NewRevision, WrappingOutdated
 from dms_ingest.staging import Busy, StagedFile, Staging
-from dms_ingest.upload_sessions import Session, close_session, forget_received, get_session
+from dms_ingest.upload_sessions import Session, forget_received, get_session
 from nexarch.auth import User
 from nexarch.core_client import CoreClient
 from nexarch.crypto.envelope import new_dek, wrap_dek
@@ -57,10 +57,6 @@ class DigestMismatch(Invalid):
     title = "The file has another digest"
 
 
-class _ClosedMeanwhile(Exception):
-    """Another process completed or ended the session first."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ids:
     document_id: UUID
@@ -79,6 +75,7 @@ class Completer:
         doorbell: Doorbell,
         receiver: Receiver,
         admission: Admission,
+        publisher: Publisher,
         *,
         committed: Callable[[str], None],
     ) -> None:
@@ -89,6 +86,7 @@ class Completer:
         self._doorbell = doorbell
         self._receiver = receiver
         self._admission = admission
+        self._publisher = publisher
         self._committed = committed
         self._buffers = Buffers()
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -98,8 +96,8 @@ class Completer:
         """Make the upload a document, or its document's next revision, and return the document's id.
 
         Who asks again, at the same time or later, gets the same document. Raises UploadNotFound, UploadIncomplete, what
-        `Admission.accept` raises, DigestMismatch, DocumentNotFound and FolderNotFound (the target is gone),
-        UploadCompleting, InsufficientStorage, CoreApiAway.
+        `Admission.accept` and `Publisher.publish` raise (the target is gone, the quota is used up, the file is there
+        already), DigestMismatch, UploadCompleting, InsufficientStorage, CoreApiAway.
         """
         async with self._tenants.acquire(user.tenant) as conn:
             session = await get_session(conn, user.id, session_id)
@@ -154,22 +152,22 @@ class Completer:
         session, ids = await self._final(user, session_id, file)
         if session.completed_document_id is not None:
             return session.completed_document_id
-        mime_type = await self._admission.accept(user, session, file)
+        mime_type = await self._admission.accept(user, session, file.read_into)
         key = revision_key(ids.document_id, ids.revision_id)
         dek = new_dek()
         revision = await self._seal(user, session, file, ids, mime_type, key, dek)
         await self._doorbell.arm(user.tenant)
         try:
             try:
-                await self._commit(user.tenant, session, revision)
+                needed = await self._publisher.publish(user, session, revision)
             except WrappingOutdated:
                 # The tenant's key was rotated since the pass began, and the old version retired already.
                 wrapped, kek_version = await self._wrap(user, ids, dek)
                 newer = replace(revision, wrapped_dek=wrapped, kek_version=kek_version)
-                await self._commit(user.tenant, session, newer)
+                needed = await self._publisher.publish(user, session, newer)
         # Only what is certainly rolled back is taken out of the store again: where the connection broke, the commit
         # may have arrived.
-        except _ClosedMeanwhile:
+        except ClosedMeanwhile:
             await self._storage.delete(user.tenant, key)
             async with self._tenants.acquire(user.tenant) as conn:
                 winner = await get_session(conn, user.id, session_id)
@@ -180,7 +178,16 @@ class Completer:
             await self._storage.delete(user.tenant, key)
             raise
         self._committed(user.tenant)
+        if not needed:
+            await self._remove_unneeded(user.tenant, key)
         return ids.document_id
+
+    async def _remove_unneeded(self, tenant: str, key: str) -> None:
+        """Take an object out of the store that the committed document does not refer to."""
+        try:
+            await self._storage.delete(tenant, key)
+        except (OSError, NexarchError) as error:  # the check of the store removes it later
+            log.warning("unneeded object not removed", tenant=tenant, object=key, reason=str(error))
 
     async def _final(self, user: User, session_id: UUID, file: StagedFile) -> tuple[Session, _Ids]:
         """The session now that nobody writes, whole, and the ids of what it becomes."""
@@ -224,10 +231,6 @@ class Completer:
         )
         return wrapped, kek.kek_version
 
-    async def _commit(self, tenant: str, session: Session, revision: NewRevision) -> None:
-        async with self._tenants.acquire(tenant) as conn, conn.transaction():
-            await _write(conn, session, revision)
-
 
 async def _hashed_chunks(
     file: StagedFile, session: Session, digest: "hashlib._Hash", pair: tuple[memoryview, memoryview]
@@ -257,21 +260,6 @@ async def _hashed_chunks(
             announced=session.sha256.hex(),
             received=digest.hexdigest(),
         )
-
-
-async def _write(conn: Connection, session: Session, revision: NewRevision) -> None:
-    """All rows of a completed upload; call it in a transaction."""
-    if session.document_id is None:
-        await create_document(
-            conn,
-            document_id=revision.document_id,
-            name=session.filename,
-            folder_id=session.folder_id,
-            user_id=session.user_id,
-        )
-    await add_revision(conn, revision)
-    if not await close_session(conn, session.id, revision.document_id, revision.id):
-        raise _ClosedMeanwhile
 
 
 async def _new_ids(conn: Connection, document_id: UUID | None) -> _Ids:

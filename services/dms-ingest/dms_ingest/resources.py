@@ -13,6 +13,7 @@ from dms_ingest.completing import Completer
 from dms_ingest.ending import Sweep
 from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, STORAGE, TUS, USAGE
 from dms_ingest.metrics import UploadMetrics
+from dms_ingest.publishing import Publisher
 from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
 from dms_ingest.tus import TusUploads
@@ -92,6 +93,7 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         app[DOORBELL],
         app[RECEIVER],
         Admission(app[TENANTS], app[STAGING], settings),
+        Publisher(app[CORE], app[TENANTS]),
         committed=committed,
     )
     app[COMPLETER] = completer

@@ -87,9 +87,10 @@ async def add_revision(conn: Connection, new: NewRevision) -> Revision:
     """Make a stored file the current revision of its document, with its job and its usage.
 
     Call it in the transaction that also creates the document or closes the upload; ring after the commit.
-    Raises DocumentNotFound for a document that is not there or in the trash, WrappingOutdated.
+    Raises DocumentNotFound for a document that is not there or in the trash, QuotaExceeded and WrappingOutdated.
     """
     revision = await insert_current(conn, new)
+    await usage.check_quota(conn, coming_bytes=0)
     await usage.record_storage(conn, new.size_bytes)
     await processing.enqueue_extraction(conn, new.document_id, new.id)
     return revision

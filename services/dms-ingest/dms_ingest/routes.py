@@ -11,6 +11,7 @@ from dms_ingest.contents import NothingInFile
 from dms_ingest.copies import AlreadyCurrent
 from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
+from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
 from dms_ingest.links import LinkRefused
 from dms_ingest.media_types import ContentMismatch, TypeNotAllowed
@@ -55,6 +56,7 @@ from dms_ingest.views import (
     trash,
     tus,
     uploads,
+    usage,
 )
 from nexarch.auth import Access
 from nexarch.core_client import KeyShredded
@@ -65,6 +67,7 @@ from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
 from nexarch.problems import InvalidBody
 from nexarch.routing import Route
+from nexarch.usage import QuotaExceeded
 
 _VIEWER, _EDITOR, _ADMIN, _PUBLIC = Access.VIEWER, Access.EDITOR, Access.ADMIN, Access.PUBLIC
 _CREATED, _ACCEPTED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT
@@ -92,15 +95,16 @@ _END_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked]
 # fmt: off
 ROUTES = [
     Route("POST", "/v1/uploads", uploads.create, _EDITOR, uploads.Upload, _CREATED,
-          errors=[TypeNotAllowed, FileTooLarge, NameRefused, FolderNotFound, DocumentNotFound,
-                  IdempotencyKeyReused, BadIdempotencyKey]),
+          errors=[TypeNotAllowed, FileTooLarge, DuplicateFile, QuotaExceeded, NameRefused, FolderNotFound,
+                  DocumentNotFound, IdempotencyKeyReused, BadIdempotencyKey]),
     Route("GET", "/v1/uploads/{id}", uploads.get, _EDITOR, uploads.Upload, errors=[UploadNotFound]),
     Route("PUT", "/v1/uploads/{id}/content", uploads.put_content, _EDITOR, uploads.Upload, takes=_BYTES,
           errors=[UploadNotFound, UploadClosed, UploadCompleting, OffsetBeyondEnd, BeyondEnd, LineSilent,
                   UnsupportedType, StagingFull]),
     Route("POST", "/v1/uploads/{id}/complete", uploads.complete, _EDITOR, documents.DocumentAnswer,
           errors=[UploadNotFound, UploadIncomplete, NothingInFile, DigestMismatch, ContentMismatch, TypeNotAllowed,
-                  FileTooLarge, UploadCompleting, DocumentNotFound, FolderNotFound, InsufficientStorage]),
+                  FileTooLarge, DuplicateFile, QuotaExceeded, UploadCompleting, DocumentNotFound, FolderNotFound,
+                  InsufficientStorage]),
     Route("DELETE", "/v1/uploads/{id}", uploads.delete, _EDITOR, None, _NO_CONTENT,
           errors=[UploadNotFound, UploadClosed, UploadCompleting]),
 
@@ -174,5 +178,6 @@ ROUTES = [
     Route("GET", "/v1/settings", tenant_settings.get, _ADMIN, tenant_settings.SettingsAnswer),
     Route("PATCH", "/v1/settings", tenant_settings.change, _ADMIN, tenant_settings.SettingsAnswer,
           errors=[SettingsChanged]),
+    Route("GET", "/v1/usage", usage.get, _VIEWER, usage.UsageAnswer),
 ]
 # fmt: on

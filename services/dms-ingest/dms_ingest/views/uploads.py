@@ -89,7 +89,7 @@ class Upload(BaseModel):
 
 
 async def create(request: web.Request, body: NewUpload) -> web.Response:
-    """Announce a file; type and size are checked before a byte is sent.
+    """Announce a file; type, size and quota are checked before a byte is sent.
 
     With an Idempotency-Key the same call may be sent again: it opens one upload.
     """
@@ -104,7 +104,14 @@ async def create(request: web.Request, body: NewUpload) -> web.Response:
     )
     key = idempotency_key(request.headers)
     async with tenant_connection(request) as conn:
-        await admit_upload(conn, settings, mime_type=body.mime_type, size_bytes=body.size)
+        await admit_upload(
+            conn,
+            settings,
+            mime_type=body.mime_type,
+            size_bytes=body.size,
+            sha256=new.sha256,
+            document_id=body.document_id,
+        )
         session = await upload_sessions.create_session(
             conn, caller(request).id, new, lifetime_s=settings.upload_lifetime_s, idempotency_key=key
         )

@@ -1,0 +1,90 @@
+"""Making a stored file visible: all rows of a completed upload, in one transaction.
+
+Whether the file is one that is there already is decided here, once its digest is known: nobody's announcement is
+believed, and of clients that send the same bytes at once exactly one is the first.
+"""
+
+from dataclasses import replace
+
+from dms_ingest.copies import add_copy, prepare_copy
+from dms_ingest.documents import create_document
+from dms_ingest.duplicates import find_twin, refuse, reserve_content
+from dms_ingest.revisions import NewRevision, SealedRevision, add_revision
+from dms_ingest.tenant_settings import get_settings
+from dms_ingest.upload_sessions import Session, close_session
+from nexarch.auth import User
+from nexarch.core_client import CoreClient
+from nexarch.db import Connection
+from nexarch.tenancy import TenantPools
+
+
+class ClosedMeanwhile(Exception):
+    """Another process completed or ended the session first."""
+
+
+class Publisher:
+    """Adds the rows of completed uploads."""
+
+    def __init__(self, core: CoreClient, tenants: TenantPools) -> None:
+        self._core = core
+        self._tenants = tenants
+
+    async def publish(self, user: User, session: Session, stored: NewRevision) -> bool:
+        """Add the document, or its next revision, and close the session; False if the stored object is not needed.
+
+        Then, by the tenant's policy, the revision refers to the object of another one with the same bytes, and `stored`
+        has to be taken out of the store. Raises DuplicateFile, QuotaExceeded, DocumentNotFound, FolderNotFound,
+        NameRefused and ClosedMeanwhile; and for a link what `prepare_copy` raises.
+        """
+        source: SealedRevision | None = None
+        copy: NewRevision | None = None
+        while True:
+            async with self._tenants.acquire(user.tenant) as conn, conn.transaction():
+                twin = await _twin(conn, session, stored)
+                if twin is None or (source is not None and twin.id == source.id):
+                    await _add_document(conn, session, stored)
+                    if twin is None or copy is None:
+                        await add_revision(conn, stored)
+                    else:
+                        await add_copy(conn, copy, twin)
+                    if not await close_session(conn, session.id, stored.document_id, stored.id):
+                        raise ClosedMeanwhile
+                    return twin is None
+            # The link's key is asked for with no connection and no lock held; then the twin is looked for again.
+            source, copy = twin, await self._linked(user, twin, stored)
+
+    async def _linked(self, user: User, twin: SealedRevision, stored: NewRevision) -> NewRevision:
+        """The revision with the object of its twin in the place of its own."""
+        copy = await prepare_copy(
+            self._core,
+            twin,
+            tenant=user.tenant,
+            tenant_id=user.tenant_id,
+            document_id=stored.document_id,
+            revision_id=stored.id,
+            user_id=user.id,
+        )
+        return replace(copy, mime_type=stored.mime_type)
+
+
+async def _twin(conn: Connection, session: Session, stored: NewRevision) -> SealedRevision | None:
+    """The revision to link to, if the policy says so; DuplicateFile if it says that there may be none."""
+    policy = (await get_settings(conn)).duplicates
+    if policy == "allow":
+        return None
+    await reserve_content(conn, stored.checksum_sha256)
+    twin = await find_twin(conn, stored.checksum_sha256, session.document_id)
+    if twin is not None and policy == "reject":
+        raise refuse(twin)
+    return twin
+
+
+async def _add_document(conn: Connection, session: Session, stored: NewRevision) -> None:
+    if session.document_id is None:
+        await create_document(
+            conn,
+            document_id=stored.document_id,
+            name=session.filename,
+            folder_id=session.folder_id,
+            user_id=session.user_id,
+        )
