@@ -16,6 +16,7 @@ from dms_worker.handlers.rewrap_keys import KeyRewrapping
 from dms_worker.job_types import JobContext, PermanentError, Snooze
 from nexarch import jobs
 from nexarch.core_client import CoreClient, TenantKey
+from nexarch.crypto.envelope import new_dek, unwrap_staging_key, wrap_staging_key
 from nexarch.db import Connection, connect
 from nexarch.job_types import REWRAP_KEYS
 from nexarch.tenancy import TenantPools
@@ -202,7 +203,7 @@ async def test_a_job_that_was_cut_short_goes_on_where_it_was(
     async def dies(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
         nonlocal asked
         asked += version is None
-        if asked > steps:
+        if asked > 1 + steps:  # the first is for the uploads
             raise asyncio.CancelledError
         return await given(self, slug, version)
 
@@ -247,12 +248,38 @@ async def test_a_key_that_does_not_open_keeps_its_version_alive_and_stops_no_oth
     )
     await rotate(core_api, person)
 
-    with pytest.raises(PermanentError, match="1 revision"):
+    with pytest.raises(PermanentError, match="1 wrapped key"):
         await rewrap(core_api, person)
 
     assert await states(core_api, person) == {2: "active", 1: "retiring"}
     rows = await conn.fetch("SELECT document_id::text, kek_version FROM file_revisions")
     assert {document: version for document, version in rows} == {good["id"]: 2, bad["id"]: 1}  # noqa: C416
+
+
+async def test_the_key_of_an_open_uploads_staged_bytes_is_wrapped_anew(
+    core_api: CoreApi, person: Person, conn: Connection
+) -> None:
+    key = new_dek()
+    session_id = await conn.fetchval("SELECT uuidv7()")
+    place = {"tenant_id": person.tenant.id, "session_id": session_id}
+    sql = """
+        INSERT INTO upload_sessions (id, user_id, filename, mime_type, size_bytes, expires_at, wrapped_key, kek_version)
+        VALUES ($1, $2, 'a.pdf', 'application/pdf', 1, now() + interval '1 day', $3, 1)
+    """
+    async with core_api.client("dms_ingest") as core:
+        first = await core.kek(person.tenant.slug)
+        wrapped = wrap_staging_key(first.kek, key, **place, kek_version=1)
+        await conn.execute(sql, session_id, person.tenant.user_id, wrapped)
+        await rotate(core_api, person)
+
+        await rewrap(core_api, person)
+
+        second = await core.kek(person.tenant.slug)
+    row = await conn.fetchrow("SELECT wrapped_key, kek_version FROM upload_sessions")
+    assert row is not None
+    assert row["kek_version"] == 2
+    assert unwrap_staging_key(second.kek, row["wrapped_key"], **place, kek_version=2) == key
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
 
 
 async def test_a_tenant_whose_keys_are_shredded_is_unreadable_though_its_objects_are_there(

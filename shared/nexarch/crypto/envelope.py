@@ -63,10 +63,26 @@ def unwrap_dek(kek: bytes, wrapped: bytes, *, tenant_id: UUID, revision_id: UUID
     return open_sealed(kek, wrapped, _dek_context(tenant_id, revision_id, kek_version))
 
 
+def wrap_staging_key(kek: bytes, key: bytes, *, tenant_id: UUID, session_id: UUID, kek_version: int) -> bytes:
+    """Seal the key of an upload's staged bytes; returns the 60 bytes of `upload_sessions.wrapped_key`."""
+    return seal(kek, key, _staging_context(tenant_id, session_id, kek_version))
+
+
+def unwrap_staging_key(kek: bytes, wrapped: bytes, *, tenant_id: UUID, session_id: UUID, kek_version: int) -> bytes:
+    """Return the key of an upload's staged bytes; raise SealBroken if it was wrapped for anything else than these."""
+    return open_sealed(kek, wrapped, _staging_context(tenant_id, session_id, kek_version))
+
+
 def _dek_context(tenant_id: UUID, revision_id: UUID, kek_version: int) -> bytes:
     """Label, tenant id, revision id (16 bytes each, network order), KEK version (u32), length-prefixed."""
     version = kek_version.to_bytes(4, "big")
     return encode_fields(b"nexarch/dek/1", tenant_id.bytes, revision_id.bytes, version)
+
+
+def _staging_context(tenant_id: UUID, session_id: UUID, kek_version: int) -> bytes:
+    """The same with a label of its own, tenant id, session id and KEK version."""
+    version = kek_version.to_bytes(4, "big")
+    return encode_fields(b"nexarch/staging-key/1", tenant_id.bytes, session_id.bytes, version)
 
 
 def _cipher(key: bytes) -> AESGCM:

@@ -5,16 +5,25 @@ is a transaction of its own, so what is cut short goes on in the next attempt or
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 import structlog
 
 from dms_worker.job_types import JobContext, PermanentError, Snooze
-from dms_worker.wrapped_keys import Rewrapped, WrappedKey, older_keys, replace_keys
-from nexarch.core_client import CoreClient
-from nexarch.crypto.envelope import SealBroken, unwrap_dek, wrap_dek
+from dms_worker.wrapped_keys import (
+    Rewrapped,
+    WrappedKey,
+    older_object_keys,
+    older_staging_keys,
+    replace_object_keys,
+    replace_staging_keys,
+)
+from nexarch.core_client import CoreClient, TenantKey
+from nexarch.crypto.envelope import SealBroken, unwrap_dek, unwrap_staging_key, wrap_dek, wrap_staging_key
+from nexarch.db import Connection
 from nexarch.tenancy import TenantPools
 
 _PAUSE_S = 0.02  # between two steps: what the queue is for goes first
@@ -23,9 +32,38 @@ _AGAIN_S = 15.0  # an upload that was about to be committed when we looked is by
 log = structlog.get_logger(__name__)
 
 
+class _Read(Protocol):
+    def __call__(self, conn: Connection, below: int, *, after: UUID, limit: int) -> Awaitable[list[WrappedKey]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A table that holds wrapped keys, and how they are wrapped."""
+
+    read: _Read
+    replace: Callable[[Connection, Sequence[Rewrapped]], Awaitable[None]]
+    rewrap: Callable[[UUID, WrappedKey, bytes, TenantKey], bytes]
+
+
+def _object_key(tenant_id: UUID, row: WrappedKey, kek: bytes, newest: TenantKey) -> bytes:
+    dek = unwrap_dek(kek, row.wrapped, tenant_id=tenant_id, revision_id=row.id, kek_version=row.kek_version)
+    return wrap_dek(newest.kek, dek, tenant_id=tenant_id, revision_id=row.id, kek_version=newest.kek_version)
+
+
+def _staging_key(tenant_id: UUID, row: WrappedKey, kek: bytes, newest: TenantKey) -> bytes:
+    key = unwrap_staging_key(kek, row.wrapped, tenant_id=tenant_id, session_id=row.id, kek_version=row.kek_version)
+    return wrap_staging_key(newest.kek, key, tenant_id=tenant_id, session_id=row.id, kek_version=newest.kek_version)
+
+
+_PLACES = (
+    _Place(older_staging_keys, replace_staging_keys, _staging_key),
+    _Place(older_object_keys, replace_object_keys, _object_key),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyRewrapping:
-    """The handler and what it works with. The keys are asked for at each step and kept nowhere."""
+    """The handler and what it works with. The tenant's keys are asked for at each step and kept nowhere."""
 
     core: CoreClient
     tenants: TenantPools
@@ -36,56 +74,49 @@ class KeyRewrapping:
         versions = await self.core.kek_versions(ctx.tenant)
         if not any(each.state == "retiring" for each in versions):
             return
-        rewrapped, broken = await self._rewrap(ctx)
+        broken = sum([await self._rewrap(ctx, place) for place in _PLACES])
         versions = await self.core.retire_keks(ctx.tenant)
         in_use = [each.version for each in versions if each.state == "retiring"]
-        log.info("keys wrapped anew", rows=rewrapped, broken=broken, versions_in_use=in_use)
         if broken:
-            raise PermanentError(
-                "keys-broken", f"The wrapped keys of {broken} revisions do not open; the log names them."
-            )
+            raise PermanentError("keys-broken", f"{broken} wrapped keys do not open; the log names their rows.")
         if in_use:
+            log.info("key versions are still in use", versions=in_use)
             raise Snooze(_AGAIN_S)
 
-    async def _rewrap(self, ctx: JobContext) -> tuple[int, int]:
-        """One pass over all rows; how many were wrapped anew, and how many do not open and stay as they are."""
+    async def _rewrap(self, ctx: JobContext, place: _Place) -> int:
+        """One pass over all rows of a table; returns how many keys do not open and stay as they are."""
         tenant_id = await self.tenants.tenant_id(ctx.tenant)
-        rewrapped, broken, after = 0, 0, None
+        rewrapped, broken, after = 0, 0, UUID(int=0)
         while True:
             newest = await self.core.kek(ctx.tenant)
             async with ctx.pool.acquire() as conn:
-                rows = await older_keys(conn, newest.kek_version, after=after, limit=self.rows_a_step)
+                rows = await place.read(conn, newest.kek_version, after=after, limit=self.rows_a_step)
             if not rows:
-                return rewrapped, broken
-            older = {
-                version: (await self.core.kek(ctx.tenant, version)).kek for version in {row.kek_version for row in rows}
-            }
-            keys = _wrapped_anew(tenant_id, rows, older, newest.kek, newest.kek_version)
+                break
+            versions = {row.kek_version for row in rows}
+            older = {version: (await self.core.kek(ctx.tenant, version)).kek for version in versions}
+            keys = _wrapped_anew(place, tenant_id, rows, older, newest)
             async with ctx.pool.acquire() as conn:
-                await replace_keys(conn, keys)
+                await place.replace(conn, keys)
             rewrapped += len(keys)
             broken += len(rows) - len(keys)
             after = rows[-1].id
             await asyncio.sleep(_PAUSE_S)
+        if rewrapped or broken:
+            log.info("keys wrapped anew", rows=rewrapped, broken=broken, version=newest.kek_version)
+        return broken
 
 
 def _wrapped_anew(
-    tenant_id: UUID, rows: Sequence[WrappedKey], older: dict[int, bytes], kek: bytes, version: int
+    place: _Place, tenant_id: UUID, rows: Sequence[WrappedKey], older: Mapping[int, bytes], newest: TenantKey
 ) -> list[Rewrapped]:
     """The keys that open, in the order of the rows; each of the others is logged."""
     keys = []
     for row in rows:
         try:
-            dek = unwrap_dek(
-                older[row.kek_version],
-                row.wrapped,
-                tenant_id=tenant_id,
-                revision_id=row.id,
-                kek_version=row.kek_version,
-            )
+            wrapped = place.rewrap(tenant_id, row, older[row.kek_version], newest)
         except SealBroken:
-            log.error("a wrapped key does not open", revision_id=str(row.id), kek_version=row.kek_version)  # noqa: TRY400
+            log.error("a wrapped key does not open", row=str(row.id), kek_version=row.kek_version)  # noqa: TRY400
             continue
-        wrapped = wrap_dek(kek, dek, tenant_id=tenant_id, revision_id=row.id, kek_version=version)
-        keys.append(Rewrapped(old=row, new=WrappedKey(id=row.id, wrapped=wrapped, kek_version=version)))
+        keys.append(Rewrapped(old=row, new=WrappedKey(id=row.id, wrapped=wrapped, kek_version=newest.kek_version)))
     return keys
