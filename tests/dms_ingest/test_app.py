@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 from pytest_aiohttp import AiohttpClient
 
 from dms_ingest.app import create_app
@@ -54,7 +54,7 @@ async def test_a_folder_that_takes_no_file_is_not_ready(lonely_client: Client, t
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     link_key = tmp_path / "link-key"
-    link_key.write_text("k" * 40 + "\n")
+    link_key.write_text("k" * 40 + "\n" + "o" * 32 + "\n")
     variables = {
         "CORE_API_URL": "http://127.0.0.1:8080",
         "CLIENT_ID": "dms_ingest",
@@ -73,5 +73,13 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
 
     assert settings.allowed_types == {"application/pdf", "text/plain"}
     assert settings.max_upload_bytes == 20 * 1024**3
-    assert settings.link_key.get_secret_value() == "k" * 40
+    assert settings.link_key.get_secret_value() == "k" * 40 + "\n" + "o" * 32
     assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize("keys", ["", " ", "k" * 31, "k" * 40 + " short"])
+def test_a_key_for_links_that_is_too_short_is_refused_at_the_start(keys: str) -> None:
+    with pytest.raises(ValidationError, match="link_key") as refused:
+        Settings(link_key=SecretStr(keys))
+
+    assert "short" not in str(refused.value).replace("too_short", "")

@@ -349,6 +349,7 @@ async def test_a_link_that_was_touched_is_refused_without_a_reason(
         ("GET", url + "&exp=1"),
         ("GET", url + "&x"),
         ("GET", url.replace("d=attachment", "d=inline")),
+        ("GET", url.replace("&e=0", "&e=1")),
         ("GET", url.replace(document["id"], other["id"])),
         ("GET", url.replace(f"/{editor.tenant.slug}/", f"/{stranger}/")),
         ("GET", url.replace("/1?", "/2?")),

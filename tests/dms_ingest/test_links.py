@@ -18,6 +18,7 @@ LINK = Link(
     revision=12,
     disposition="attachment",
     name="Müller & Söhne.pdf",
+    epoch=7,
     not_before=NOW,
     expires_at=NOW + timedelta(hours=1),
 )
@@ -89,7 +90,15 @@ def test_an_edited_time_is_refused(name: str, value: str) -> None:
         read(url, query=changed(url, name, value))
 
 
-@pytest.mark.parametrize("name", ["v", "k", "d", "n", "nbf", "exp", "sig"])
+@pytest.mark.parametrize("value", ["", "6", "8", "07", "-7", "7 ", "７", "7.0", "9" * 5000])
+def test_an_edited_epoch_is_refused(value: str) -> None:
+    url = link_url(LINK, KEY)
+
+    with pytest.raises(LinkRefused):
+        read(url, query=changed(url, "e", value))
+
+
+@pytest.mark.parametrize("name", ["v", "k", "d", "n", "e", "nbf", "exp", "sig"])
 def test_every_parameter_stands_there_once(name: str) -> None:
     url = link_url(LINK, KEY)
     query = query_of(url)
@@ -124,8 +133,14 @@ def test_nothing_slides_from_one_field_into_the_next() -> None:
     ]:
         with pytest.raises(LinkRefused):
             read(url, path=wrong)
-    with pytest.raises(LinkRefused):
-        read(url, query=changed(url, "n", LINK.name + "attachment"))
+    query = changed(url, "n", LINK.name + "7")
+    for wrong_query in [
+        changed(url, "n", LINK.name + "attachment"),
+        [(name, "" if name == "e" else value) for name, value in query],
+        [(name, value[1:] if name == "nbf" else value) for name, value in changed(url, "e", "71")],
+    ]:
+        with pytest.raises(LinkRefused):
+            read(url, query=wrong_query)
 
 
 @pytest.mark.parametrize(

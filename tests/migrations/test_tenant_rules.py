@@ -190,6 +190,7 @@ REFUSED = [
     ("file_revisions_mime_form", insert("file_revisions", REVISION, mime_type="'pdf'")),
     ("file_revisions_mime_form", insert("file_revisions", REVISION, mime_type=r"E'text/html\r\nX: y'")),
     ("file_revisions_dek_wrapped", insert("file_revisions", REVISION, wrapped_dek=SHA)),
+    ("documents_link_epoch_not_negative", insert("documents", DOCUMENT, link_epoch="-1")),
     ("file_revisions_kek_version_fkey", insert("file_revisions", REVISION, kek_version="2")),
     ("file_revisions_kek_version_fkey", "DELETE FROM kek_versions"),
     ("kek_versions_pkey", "INSERT INTO kek_versions (version) VALUES (1)"),

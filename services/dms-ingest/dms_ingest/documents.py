@@ -165,6 +165,13 @@ async def hold_document(conn: Connection, document_id: UUID) -> None:
         raise DocumentNotFound("There is no such document.")
 
 
+async def revoke_links(conn: Connection, document_id: UUID) -> None:
+    """End all signed links to a document; DocumentNotFound, also if it is in the trash."""
+    sql = "UPDATE documents SET link_epoch = link_epoch + 1 WHERE id = $1 AND deleted_at IS NULL RETURNING true"
+    if await conn.fetchval(sql, document_id) is None:
+        raise DocumentNotFound("There is no such document.")
+
+
 async def _refuse(conn: Connection, document_id: UUID) -> None:
     """Tell why a change found no row."""
     document = await get_document(conn, document_id)

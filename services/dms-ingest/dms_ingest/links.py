@@ -1,4 +1,4 @@
-"""Signed links: a URL that gives out one revision without a token until it expires.
+"""Signed links: a URL that gives out one revision without a token until it expires or the document's links are revoked.
 
 The signature is HMAC-SHA-256 over all that the link grants, each value after its length, so that nothing can slide
 from one value into the next. Whatever is wrong with a link, the answer is the same: `LinkRefused`.
@@ -20,16 +20,17 @@ from dms_ingest.disposition import Disposition
 from nexarch.crypto.fields import encode_fields
 from nexarch.errors import Forbidden
 
-VERSION = "1"
+VERSION = "2"
 MAX_LIFE = timedelta(days=7)
 _SKEW = timedelta(seconds=30)  # the clocks of two of our hosts may differ so much
-_PARAMETERS = frozenset({"v", "k", "d", "n", "nbf", "exp", "sig"})
+_PARAMETERS = frozenset({"v", "k", "d", "n", "e", "nbf", "exp", "sig"})
 _SECONDS = re.compile(r"[1-9][0-9]{0,10}", re.ASCII)
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_EPOCH = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 class LinkRefused(Forbidden):
-    """The link was not made by us for this, or its time is over; it is not said which."""
+    """The link was not made by us for this, it is revoked, or its time is over; it is not said which."""
 
     code = "link-refused"
     title = "The link is not valid"
@@ -50,7 +51,7 @@ class LinkKey:
 
     @classmethod
     def from_secret(cls, secret: str) -> "LinkKey":
-        """The key of a secret text."""
+        """The key of a secret text without white space."""
         key = hashlib.sha256(b"nexarch/link-key/1" + secret.encode()).digest()
         return cls(hashlib.sha256(b"nexarch/link-key-id/1" + key).hexdigest()[:16], key)
 
@@ -65,6 +66,7 @@ class Link:
     revision: int  # number
     disposition: Disposition
     name: str
+    epoch: int  # of the document's links; another one than the document's now is revoked
     not_before: datetime
     expires_at: datetime
 
@@ -77,6 +79,7 @@ def link_url(link: Link, key: LinkKey) -> str:
         "k": key.id,
         "d": link.disposition,
         "n": link.name,
+        "e": str(link.epoch),
         "nbf": str(int(link.not_before.timestamp())),
         "exp": str(int(link.expires_at.timestamp())),
     }
@@ -94,7 +97,10 @@ def read_link(
     query: Sequence[tuple[str, str]],
     now: datetime,
 ) -> Link:
-    """The link that a request holds; LinkRefused. The signature is checked before anything is made of the rest."""
+    """The link that a request holds; LinkRefused. The signature is checked before anything is made of the rest.
+
+    Whether it is revoked is for who has the document's row: see `Link.epoch`.
+    """
     values = dict(query)
     if len(values) != len(query) or values.keys() != _PARAMETERS:
         raise LinkRefused
@@ -113,8 +119,9 @@ def read_link(
 
 def _parsed(method: str, tenant: str, document: str, revision: str, values: Mapping[str, str]) -> Link:
     """Signed values are ours, so they are well formed, unless the key is in other hands too."""
-    numbers = _NUMBER.fullmatch(revision), _SECONDS.fullmatch(values["nbf"]), _SECONDS.fullmatch(values["exp"])
-    if not all(numbers) or values["d"] not in {"attachment", "inline"}:
+    times = _SECONDS.fullmatch(values["nbf"]), _SECONDS.fullmatch(values["exp"])
+    numbers = _NUMBER.fullmatch(revision), _EPOCH.fullmatch(values["e"])
+    if not all((*times, *numbers)) or values["d"] not in {"attachment", "inline"}:
         raise LinkRefused
     try:
         return Link(
@@ -124,6 +131,7 @@ def _parsed(method: str, tenant: str, document: str, revision: str, values: Mapp
             revision=int(revision),
             disposition=cast("Disposition", values["d"]),
             name=values["n"],
+            epoch=int(values["e"]),
             not_before=_time(values["nbf"]),
             expires_at=_time(values["exp"]),
         )
@@ -141,10 +149,11 @@ def _signature(key: LinkKey, method: str, tenant: str, document: str, revision: 
         revision,
         query["d"],
         query["n"],
+        query["e"],
         query["nbf"],
         query["exp"],
     ]
-    message = encode_fields(b"nexarch/link/1", *(field.encode("utf-8", "surrogatepass") for field in fields))
+    message = encode_fields(b"nexarch/link/2", *(field.encode("utf-8", "surrogatepass") for field in fields))
     return hmac.digest(key.key, message, "sha256")
 
 

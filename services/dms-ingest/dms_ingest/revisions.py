@@ -73,6 +73,7 @@ class SealedRevision:
     id: UUID
     document_id: UUID
     document_name: str
+    link_epoch: int  # of the document
     number: int
     storage_key: str
     checksum_sha256: bytes
@@ -167,8 +168,8 @@ async def list_revisions(conn: Connection, document_id: UUID, *, before: int | N
 async def sealed_revision(conn: Connection, document_id: UUID, number: int | None = None) -> SealedRevision:
     """The revision of this number, or the current one; RevisionNotFound, also for a document in the trash."""
     sql = """
-        SELECT r.id, r.document_id, d.name AS document_name, r.number, r.storage_key, r.checksum_sha256, r.size_bytes,
-            r.mime_type, r.wrapped_dek, r.kek_version, r.created_at
+        SELECT r.id, r.document_id, d.name AS document_name, d.link_epoch, r.number, r.storage_key, r.checksum_sha256,
+            r.size_bytes, r.mime_type, r.wrapped_dek, r.kek_version, r.created_at
         FROM documents AS d JOIN file_revisions AS r ON r.document_id = d.id
         WHERE d.id = $1 AND d.deleted_at IS NULL
             AND CASE WHEN $2::integer IS NULL THEN r.id = d.current_revision_id ELSE r.number = $2 END

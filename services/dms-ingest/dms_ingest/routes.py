@@ -144,6 +144,7 @@ ROUTES = [
           errors=_DOWNLOAD_ERRORS),
     Route("POST", "/v1/documents/{id}/links", links.create, _EDITOR, links.LinkAnswer, _CREATED,
           errors=[RevisionNotFound]),
+    Route("POST", "/v1/documents/{id}/links/revoke", links.revoke, _EDITOR, None, _NO_CONTENT, [DocumentNotFound]),
     Route("GET", "/v1/links/{tenant}/{document}/{revision}", links.follow, _PUBLIC, media=_BYTES,
           errors=[Unauthorized, LinkRefused, *_DOWNLOAD_ERRORS]),
 

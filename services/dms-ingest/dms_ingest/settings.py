@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from nexarch.tenant_module import TenantModuleSettings
 
 GIB = 1 << 30
+
+_LINK_KEY_LENGTH = 32
 
 # What offices file. Not among them: what runs where it is opened (HTML, SVG, macros, archives of Java).
 _DEFAULT_TYPES = (
@@ -45,6 +47,13 @@ _DEFAULT_TYPES = (
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@,\s]+")
 
 
+def _link_keys(value: SecretStr) -> SecretStr:
+    keys = value.get_secret_value().split()
+    if not keys or any(len(key) < _LINK_KEY_LENGTH for key in keys):
+        raise ValueError(f"each key must have at least {_LINK_KEY_LENGTH} characters: openssl rand -base64 32")
+    return value
+
+
 class Settings(TenantModuleSettings):
     """Read once, in `__main__`; a wrong or missing variable stops the process with its name."""
 
@@ -52,7 +61,9 @@ class Settings(TenantModuleSettings):
 
     port: int = Field(default=8090, ge=0, le=65535)
     staging_dir: Path  # bytes of uploads until they are complete; on a disk of its own if it may fill up
-    link_key: SecretStr = Field(min_length=32)  # signs links that work without a token
+    # Signs links that work without a token. Several, with white space or line ends between: the first signs, all are
+    # known, so that one can be replaced without breaking the links that are out.
+    link_key: Annotated[SecretStr, AfterValidator(_link_keys)]
     max_upload_bytes: int = Field(default=20 * GIB, ge=1)
     # Comma-separated. The bytes are looked at too: what contradicts its type is refused at complete.
     allowed_types: Annotated[frozenset[str], NoDecode] = frozenset(_DEFAULT_TYPES)

@@ -10,8 +10,9 @@ from aiohttp import hdrs, web
 from pydantic import BaseModel, ConfigDict, Field
 
 from dms_ingest.disposition import Disposition
+from dms_ingest.documents import revoke_links
 from dms_ingest.keys import SETTINGS
-from dms_ingest.links import MAX_LIFE, Link, LinkKey, link_url, read_link
+from dms_ingest.links import MAX_LIFE, Link, LinkKey, LinkRefused, link_url, read_link
 from dms_ingest.revisions import sealed_revision
 from dms_ingest.views.downloads import Download, send
 from nexarch.errors import Unauthorized
@@ -54,6 +55,7 @@ async def create(request: web.Request, body: NewLink) -> web.Response:
         revision=revision.number,
         disposition=body.disposition,
         name=revision.document_name,
+        epoch=revision.link_epoch,
         not_before=now,
         expires_at=now + timedelta(seconds=body.expires_in),
     )
@@ -64,6 +66,14 @@ async def create(request: web.Request, body: NewLink) -> web.Response:
         expires_at=link.expires_at,
     )
     return json_response(answer, HTTPStatus.CREATED, {hdrs.CACHE_CONTROL: "no-store"})
+
+
+async def revoke(request: web.Request) -> web.Response:
+    """`POST /v1/documents/{id}/links/revoke`: no link that was made before opens the document any more."""
+    document_id = id_in_path(request)
+    async with tenant_connection(request) as conn:
+        await revoke_links(conn, document_id)
+    return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
 async def follow(request: web.Request) -> web.StreamResponse:
@@ -85,6 +95,8 @@ async def follow(request: web.Request) -> web.StreamResponse:
     )
     async with request.app[TENANTS].acquire(link.tenant) as conn:
         revision = await sealed_revision(conn, link.document_id, link.revision)
+    if link.epoch != revision.link_epoch:
+        raise LinkRefused
     download = Download(
         tenant=link.tenant,
         tenant_id=await request.app[TENANTS].tenant_id(link.tenant),
@@ -99,4 +111,4 @@ async def follow(request: web.Request) -> web.StreamResponse:
 
 def link_keys(app: web.Application) -> Sequence[LinkKey]:
     """The keys that links are known by; the first one signs."""
-    return [LinkKey.from_secret(app[SETTINGS].link_key.get_secret_value())]
+    return [LinkKey.from_secret(secret) for secret in app[SETTINGS].link_key.get_secret_value().split()]
