@@ -11,8 +11,9 @@ Disposition = Literal["attachment", "inline"]
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9!#$&'()+,.;=@\[\]^_`{}~ -]")
 # Invisible and right-to-left marks: "invoice<U+202E>fdp.exe" shows as "invoiceexe.pdf".
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"  # invisible, but emoji of several parts, Persian and Indic scripts are written with them
 _ATTR_CHAR = "!#$&+-.^_`|~"  # RFC 8187; letters and digits are never quoted
-_MAX_LENGTH = 200  # characters; a name may have 255, a file system takes 255 bytes
+_MAX_LENGTH = 255  # characters, as stored; what the disk at the other end takes is known there
 
 # Shown in a browser only where nothing in it can run.
 _SHOWN = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp", "text/plain"})
@@ -25,7 +26,7 @@ def content_disposition(disposition: Disposition, name: str, media_type: str) ->
     whatever the name holds.
     """
     granted = disposition if media_type in _SHOWN else "attachment"
-    shown = _shortened("".join(char for char in name if unicodedata.category(char) not in _HIDDEN).strip() or "file")
+    shown = _shortened(_visible(name) or "file")
     plain = _NOT_PLAIN.sub("_", _without_accents(shown))
     return f"{granted}; filename=\"{plain}\"; filename*=UTF-8''{quote(shown, safe=_ATTR_CHAR)}"
 
@@ -39,12 +40,18 @@ def content_policy(media_type: str) -> str:
     return f"{policy}; object-src 'self'" if media_type == "application/pdf" else f"{policy}; sandbox"
 
 
+def _visible(name: str) -> str:
+    """The name without what hides or turns parts of it; empty if nothing of it can be seen."""
+    kept = "".join(char for char in name if char in _JOINERS or unicodedata.category(char) not in _HIDDEN).strip()
+    return kept if kept.strip(_JOINERS) else ""
+
+
 def _without_accents(name: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
 
 
 def _shortened(name: str) -> str:
-    """At most 200 characters, with the extension kept."""
+    """At most 255 characters, with the extension kept."""
     if len(name) <= _MAX_LENGTH:
         return name
     stem, dot, extension = name.rpartition(".")

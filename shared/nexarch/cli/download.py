@@ -9,7 +9,7 @@ from uuid import UUID
 import click
 
 from nexarch.cli.client import documents_api, open_session
-from nexarch.cli.downloading import Content, download_to_file, download_to_stream, look_up
+from nexarch.cli.downloading import Content, cut_name, download_to_file, download_to_stream, look_up
 from nexarch.cli.failures import Failure
 from nexarch.cli.options import Options, pass_options, shared_options
 from nexarch.cli.output import clean, note, show_json, show_line, size, transfer_progress
@@ -95,6 +95,4 @@ def _destination(output: Path, filename: str, force: bool) -> Path:
 def safe_name(filename: str) -> str:
     """A name that a stranger gave, as a name in one folder: no path, no hidden file, nothing invisible."""
     name = clean(filename).replace("/", "_").replace("\\", "_").lstrip(".")
-    while len(name.encode()) > 240:  # most file systems take 255 bytes
-        name = name[:-1]
-    return name or "document"
+    return cut_name(name, 240) or "document"  # most file systems take 255 bytes

@@ -34,6 +34,15 @@ class Content:
     filename: str
 
 
+def cut_name(name: str, most_bytes: int) -> str:
+    """The name in at most so many bytes of UTF-8, its extension kept."""
+    stem, dot, extension = name.rpartition(".")
+    if not stem or len(extension.encode()) > 16:
+        stem, dot, extension = name, "", ""
+    room = most_bytes - len((dot + extension).encode())
+    return stem.encode()[:room].decode(errors="ignore") + dot + extension
+
+
 async def look_up(api: Api, path: str) -> Content:
     """Ask for size, digest and name without the content."""
     async with api.request("HEAD", path) as response:
@@ -58,7 +67,7 @@ async def download_to_file(
 
     Until then the bytes stand beside it in a hidden file, from which the next run goes on.
     """
-    part = destination.with_name(f".{destination.name[:100]}.{content.sha256[:16]}.part")
+    part = destination.with_name(f".{cut_name(destination.name, 100)}.{content.sha256[:16]}.part")
     with part.open("a+b") as file:
         _lock(file, part)
         digest = hashlib.sha256()

@@ -51,6 +51,20 @@ async def test_a_file_that_is_there_is_replaced_only_with_force(nexarch: Command
     assert (nexarch.home / "a.pdf").read_bytes() == (tmp_path / "a.pdf").read_bytes()
 
 
+async def test_a_name_that_is_too_long_for_the_disk_is_cut_and_keeps_its_extension(
+    nexarch: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.pdf"
+    write_pdf(file, 2000)
+    uploaded = await nexarch("upload", file, "--name", "契" * 251 + ".pdf", "--json")
+    document = uploaded.json["items"][0]["document"]
+
+    result = await nexarch("download", document["id"])
+
+    assert result.code == 0, result.err
+    assert (nexarch.home / ("契" * 78 + ".pdf")).read_bytes() == file.read_bytes()
+
+
 async def test_a_line_that_breaks_costs_little_more_than_the_file(
     nexarch: Command, behind_proxy: Command, proxy: Proxy, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def test_sizes_are_for_people(count: int, shown: str) -> None:
         ("a\\b", "a_b"),
         ("..", "document"),
         ("ä" * 200, "ä" * 120),
+        ("契" * 251 + ".pdf", "契" * 78 + ".pdf"),  # 240 bytes hold 78 of them and the extension
         ("a\x00b\n", "a�b�"),
     ],
 )
