@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 EXTRACT_TEXT = "extract_text"
 PURGE_TRASH = "purge_trash"  # comes round by itself, without a payload
+PRUNE_AUDIT = "prune_audit"  # comes round by itself, without a payload
 PRUNE_JOBS = "prune_jobs"  # comes round by itself, without a payload
 REWRAP_KEYS = "rewrap_keys"  # the same, and is ordered by core-api when it has rotated the tenant's key
 

@@ -11,7 +11,8 @@ from uuid import UUID
 
 import structlog
 
-from nexarch import usage
+from nexarch import audit, usage
+from nexarch.audit import Action
 from nexarch.db import Connection, fetch_all
 from nexarch.errors import NexarchError
 from nexarch.storage import ObjectNotFound, Storage
@@ -25,16 +26,18 @@ class _Released:
     size_bytes: int
 
 
-async def purge_documents(conn: Connection, document_ids: Sequence[UUID]) -> list[str]:
+async def purge_documents(conn: Connection, document_ids: Sequence[UUID], *, user_id: UUID | None = None) -> list[str]:
     """Remove documents with all their revisions and texts; return the keys of the objects to be deleted next.
 
     Call it in a transaction that has locked them FOR UPDATE. An object that a revision of
-    another document refers to stays, and so does its usage. Ids of nothing are passed over.
+    another document refers to stays, and so does its usage. `user_id` is who says
+    so; None: the platform, because their time is over.
     """
     keys = await _lock_objects(conn, document_ids)
     await _delete_revisions(conn, document_ids)
     released = await _release(conn, keys)
     await _delete_rows(conn, document_ids)
+    await audit.record_each(conn, Action.DOCUMENT_PURGED, document_ids, user_id=user_id)
     if released:
         await usage.record_storage(conn, -sum(stored.size_bytes for stored in released))
     return [stored.storage_key for stored in released]

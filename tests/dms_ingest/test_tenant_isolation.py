@@ -83,7 +83,7 @@ async def call(ingest: Ingest, person: Person, route: Route, path: str) -> int:
         return response.status
 
 
-NO_LISTS = {"/v1/settings"}
+NO_LISTS = {"/v1/settings", "/v1/usage"}
 WITH_IDS = [route for route in ROUTES if "{" in route.path and not route.access & Access.PUBLIC]
 
 

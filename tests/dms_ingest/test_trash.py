@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -93,7 +94,9 @@ async def test_of_a_restore_and_a_purge_at_once_the_first_wins(
     user_id = await add_user(tenant_database.owner_dsn, "admin@example.org", "admin")
     first = await connect(tenant_database.dsn, application_name="tests")
     second = await connect(tenant_database.dsn, application_name="tests")
-    acts = [restore_document, purge_document] if restore_first else [purge_document, restore_document]
+    acts: list[Callable[[Connection, UUID], Awaitable[object]]] = [restore_document, purge_document]
+    if not restore_first:
+        acts.reverse()
     try:
         document_id = await trashed(first, user_id)
 

@@ -63,6 +63,10 @@ PARTIAL = SESSION | {"concat_kind": "'partial'"}
 FINAL = SESSION | {"concat_kind": "'final'", "concat_parts": f"ARRAY[{UPLOAD}]::uuid[]"}
 COPY = REVISION | {"storage_key": key(LETTER, FIRST)}
 OBJECT = {"storage_key": key(LETTER, NOBODY), "size_bytes": "1"}
+EVENT = {"action": "'document.deleted'"}
+NOISE = (
+    "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 500) AS n)"  # 16,000 characters that do not shrink
+)
 USAGE = {"metric": "'storage_bytes'", "delta": "-5"}
 PART = {"revision_id": FIRST, "part": "1", "content": "'x'", "search": "''"}
 JOB = {"job_type": "'extract_text_2'", "payload": "'{}'", "idempotency_key": "'key'", "traceparent": "'00-1'"}
@@ -119,6 +123,7 @@ VALID = [
     insert("upload_sessions", PARTIAL, concat_into=UPLOAD),
     insert("upload_sessions", FINAL),
     insert("usage_outbox", USAGE),
+    insert("audit_events", EVENT, address="'2001:db8::1'"),
     insert("document_texts", PART),
     *(f"UPDATE tenant_settings SET {change}" for change in [
         "duplicates = 'link'", "allowed_types = '{application/pdf,image/*}'", "quota_bytes = 0, trash_days = 0"]),
@@ -207,6 +212,13 @@ REFUSED = [
     ("stored_objects_pkey", insert("stored_objects", OBJECT, storage_key=key(LETTER, FIRST))),
     ("stored_objects_key_form", insert("stored_objects", OBJECT, storage_key="'documents/x'")),
     ("stored_objects_size_not_negative", insert("stored_objects", OBJECT, size_bytes="-1")),
+    # audit
+    *(("audit_events_action_form", insert("audit_events", EVENT, action=action)) for action in ["''", "'x'", "'A.b'"]),
+    ("audit_events_link_key_form", insert("audit_events", EVENT, link_key_id="repeat('x', 65)")),
+    ("audit_events_request_form", insert("audit_events", EVENT, request_id="repeat('x', 65)")),
+    *(("audit_events_details_form", insert("audit_events", EVENT, details=details))
+      for details in ["'[]'", f"jsonb_build_object('x', {NOISE})"]),
+    ("audit_events_kept", "SELECT prune_audit_events(interval '29 days', 1)"),
     ("doomed_objects_pkey", insert("doomed_objects", {"storage_key": "'a'"})),
     # tags
     *(("tags_name_form", insert("tags", {"name": name})) for name in names_that_are_none()),

@@ -9,6 +9,7 @@ from dms_ingest.keys import SETTINGS
 from dms_ingest.routes import ROUTES
 from dms_ingest.settings import Settings
 from dms_ingest.views import tus
+from dms_ingest.views.audit import remember_client
 from nexarch import module, tenant_module
 from nexarch.http import ServiceInfo, create_base_app
 
@@ -24,6 +25,7 @@ def create_app(settings: Settings) -> web.Application:
     app = create_base_app(INFO, tenant_module.authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
     app.on_response_prepare.append(tus.add_headers)
+    app.middlewares.append(remember_client)
     app.cleanup_ctx.extend(
         [
             module.core_client(settings, "dms-ingest"),

@@ -12,6 +12,8 @@ from dms_ingest.duplicates import find_twin, refuse, reserve_content
 from dms_ingest.revisions import NewRevision, SealedRevision, add_revision
 from dms_ingest.tenant_settings import get_settings
 from dms_ingest.upload_sessions import Session, close_session
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.auth import User
 from nexarch.core_client import CoreClient
 from nexarch.db import Connection
@@ -49,6 +51,7 @@ class Publisher:
                         await add_copy(conn, copy, twin)
                     if not await close_session(conn, session.id, stored.document_id, stored.id):
                         raise ClosedMeanwhile
+                    await _tell(conn, stored, linked=twin is not None)
                     return twin is None
             # The link's key is asked for with no connection and no lock held; then the twin is looked for again.
             source, copy = twin, await self._linked(user, twin, stored)
@@ -65,6 +68,17 @@ class Publisher:
             user_id=user.id,
         )
         return replace(copy, mime_type=stored.mime_type)
+
+
+async def _tell(conn: Connection, stored: NewRevision, *, linked: bool) -> None:
+    await audit.record(
+        conn,
+        Action.DOCUMENT_UPLOADED,
+        user_id=stored.created_by,
+        document_id=stored.document_id,
+        revision_id=stored.id,
+        details={"size": stored.size_bytes, "linked": linked},
+    )
 
 
 async def _twin(conn: Connection, session: Session, stored: NewRevision) -> SealedRevision | None:

@@ -16,14 +16,14 @@ class NotInTrash(Conflict):
     title = "The document is not in the trash"
 
 
-async def purge_document(conn: Connection, document_id: UUID) -> list[str]:
+async def purge_document(conn: Connection, document_id: UUID, *, user_id: UUID | None = None) -> list[str]:
     """Remove a document of the trash with all that belongs to it; return the keys of its objects, to be deleted next.
 
     Call it in a transaction. Raises DocumentNotFound and NotInTrash.
     """
     if not await _lock_deleted(conn, document_id):
         raise NotInTrash("Delete the document first; only what is in the trash is removed for good.")
-    return await purge_documents(conn, [document_id])
+    return await purge_documents(conn, [document_id], user_id=user_id)
 
 
 async def _lock_deleted(conn: Connection, document_id: UUID) -> bool:

@@ -43,6 +43,7 @@ from dms_ingest.tus import FinalUpload, OffsetConflict
 from dms_ingest.tus_headers import CHUNK_TYPE, HeaderRefused, VersionUnknown
 from dms_ingest.upload_sessions import LengthFixed, UploadClosed, UploadNotFound
 from dms_ingest.views import (
+    audit,
     documents,
     downloads,
     folders,
@@ -147,6 +148,8 @@ ROUTES = [
     Route("POST", "/v1/documents/{id}/links/revoke", links.revoke, _EDITOR, None, _NO_CONTENT, [DocumentNotFound]),
     Route("GET", "/v1/links/{tenant}/{document}/{revision}", links.follow, _PUBLIC, media=_BYTES,
           errors=[Unauthorized, LinkRefused, *_DOWNLOAD_ERRORS]),
+
+    Route("GET", "/v1/audit", audit.list_events, _ADMIN, audit.AuditPage, errors=[BadCursor]),
 
     Route("GET", "/v1/search", search.find, _VIEWER, search.HitPage, errors=[BadCursor, SearchTooSlow]),
 

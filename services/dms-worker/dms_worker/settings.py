@@ -24,4 +24,5 @@ class Settings(TenantModuleSettings):
     finished_jobs_kept_s: float = Field(default=7 * 86400.0, ge=0)  # succeeded or given up, since their end
     dead_letters_kept_s: float = Field(default=90 * 86400.0, ge=0)
     trash_every_s: float = Field(default=3600.0, ge=1)  # in each tenant; how long it is kept is the tenant's setting
+    audit_kept_s: float = Field(default=365 * 86400.0, ge=30 * 86400)  # events of the audit trail
     tenant_pool_size: int = Field(default=8, ge=4)  # connections to each tenant's database; more than `concurrency`

@@ -14,6 +14,8 @@ from dms_ingest.documents import Document, Filter
 from dms_ingest.keys import STORAGE, USAGE
 from dms_ingest.views.preconditions import if_match
 from dms_ingest.views.revisions import ProcessingError, processing_error
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.purge import delete_objects, forget_doomed
 from nexarch.routing import id_in_path, json_response
@@ -127,8 +129,10 @@ async def delete(request: web.Request) -> web.Response:
 
     With `If-Match` only the version that the caller has read is deleted; otherwise 412.
     """
-    async with tenant_connection(request) as conn:
-        await documents.delete_document(conn, id_in_path(request), if_versions=if_match(request))
+    document_id = id_in_path(request)
+    async with tenant_connection(request) as conn, conn.transaction():
+        await documents.delete_document(conn, document_id, if_versions=if_match(request))
+        await audit.record(conn, Action.DOCUMENT_DELETED, user_id=caller(request).id, document_id=document_id)
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
@@ -138,7 +142,7 @@ async def remove(request: web.Request) -> web.Response:
     409 for one that was not deleted before.
     """
     async with tenant_connection(request) as conn, conn.transaction():
-        keys = await purge.purge_document(conn, id_in_path(request))
+        keys = await purge.purge_document(conn, id_in_path(request), user_id=caller(request).id)
     tenant = caller(request).tenant
     request.app[USAGE].wake(tenant)
     gone = await delete_objects(request.app[STORAGE], tenant, keys)

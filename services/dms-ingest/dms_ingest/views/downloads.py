@@ -16,6 +16,8 @@ from dms_ingest.downloads import ObjectMissing, open_revision
 from dms_ingest.keys import STORAGE
 from dms_ingest.revisions import SealedRevision, sealed_revision
 from dms_ingest.views.revisions import revision_number
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.module import CORE
 from nexarch.problems import problem_response
 from nexarch.routing import id_in_path
@@ -33,6 +35,8 @@ class Download:
     name: str
     disposition: Disposition = "attachment"
     headers: Mapping[str, str]
+    user_id: UUID | None = None  # who asks for it; None: whoever has the link
+    link_key_id: str | None = None  # that signed the link which leads here
 
 
 async def current(request: web.Request) -> web.StreamResponse:
@@ -58,6 +62,7 @@ async def _of_caller(request: web.Request, number: int | None) -> web.StreamResp
         name=revision.document_name,
         # A browser may keep it for this person, but asks each time whether they still may see it.
         headers={hdrs.CACHE_CONTROL: "private, no-cache", hdrs.VARY: hdrs.AUTHORIZATION},
+        user_id=user.id,
     )
     return await send(request, download)
 
@@ -100,6 +105,7 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
         return response
     try:
         async with _open(request, download, part) as chunks:
+            await _record(request, download, wanted)
             await response.prepare(request)
             # If the rest turns out to be damaged, the frame breaks the connection: a body that ends early is no whole.
             async for chunk in chunks:
@@ -109,6 +115,20 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
         raise
     await response.write_eof()
     return response
+
+
+async def _record(request: web.Request, download: Download, part: ByteRange | None) -> None:
+    """Tell the audit trail before a byte leaves: where that fails, the download does too."""
+    async with request.app[TENANTS].acquire(download.tenant) as conn:
+        await audit.record(
+            conn,
+            Action.DOCUMENT_DOWNLOADED if download.link_key_id is None else Action.LINK_FOLLOWED,
+            user_id=download.user_id,
+            document_id=download.document_id,
+            revision_id=download.revision.id,
+            link_key_id=download.link_key_id,
+            details={} if part is None else {"range": part.content_range},
+        )
 
 
 async def _row(request: web.Request, download: Download) -> SealedRevision:

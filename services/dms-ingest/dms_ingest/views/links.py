@@ -15,6 +15,8 @@ from dms_ingest.keys import SETTINGS
 from dms_ingest.links import MAX_LIFE, Link, LinkKey, LinkRefused, link_url, read_link
 from dms_ingest.revisions import sealed_revision
 from dms_ingest.views.downloads import Download, send
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.errors import Unauthorized
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import TENANTS, caller, tenant_connection
@@ -45,6 +47,7 @@ class LinkAnswer(BaseModel):
 async def create(request: web.Request, body: NewLink) -> web.Response:
     """`POST /v1/documents/{id}/links`: a URL that gives out one revision without a token until it expires."""
     document_id = id_in_path(request)
+    key = link_keys(request.app)[0]
     async with tenant_connection(request) as conn:
         revision = await sealed_revision(conn, document_id, body.revision)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -60,19 +63,30 @@ async def create(request: web.Request, body: NewLink) -> web.Response:
         expires_at=now + timedelta(seconds=body.expires_in),
     )
     answer = LinkAnswer(
-        url=link_url(link, link_keys(request.app)[0]),
+        url=link_url(link, key),
         document_id=document_id,
         revision=link.revision,
         expires_at=link.expires_at,
     )
+    async with tenant_connection(request) as conn:
+        await audit.record(
+            conn,
+            Action.LINK_MADE,
+            user_id=caller(request).id,
+            document_id=document_id,
+            revision_id=revision.id,
+            link_key_id=key.id,
+            details={"expires_at": link.expires_at.isoformat(), "disposition": link.disposition},
+        )
     return json_response(answer, HTTPStatus.CREATED, {hdrs.CACHE_CONTROL: "no-store"})
 
 
 async def revoke(request: web.Request) -> web.Response:
     """`POST /v1/documents/{id}/links/revoke`: no link that was made before opens the document any more."""
     document_id = id_in_path(request)
-    async with tenant_connection(request) as conn:
+    async with tenant_connection(request) as conn, conn.transaction():
         await revoke_links(conn, document_id)
+        await audit.record(conn, Action.LINK_REVOKED, user_id=caller(request).id, document_id=document_id)
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
@@ -105,6 +119,7 @@ async def follow(request: web.Request) -> web.StreamResponse:
         name=link.name,
         disposition=link.disposition,
         headers=_HEADERS,
+        link_key_id=request.query["k"],  # the signature holds it
     )
     return await send(request, download)
 

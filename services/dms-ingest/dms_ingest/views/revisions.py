@@ -13,6 +13,8 @@ from dms_ingest import copies, revisions
 from dms_ingest.documents import get_document
 from dms_ingest.revisions import Revision
 from dms_ingest.views.lists import number_cursor
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.module import CORE
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
@@ -85,6 +87,14 @@ async def restore(request: web.Request) -> web.Response:
     await request.app[DOORBELL].arm(user.tenant)
     async with tenant_connection(request) as conn, conn.transaction():
         revision = await copies.restore_revision(conn, copy, source)
+        await audit.record(
+            conn,
+            Action.REVISION_RESTORED,
+            user_id=user.id,
+            document_id=document_id,
+            revision_id=revision.id,
+            details={"restored": number, "number": revision.number},
+        )
     request.app[DOORBELL].ring(user.tenant)
     location = f"/v1/documents/{document_id}/revisions/{revision.number}/content"
     return json_response(revision_answer(revision), HTTPStatus.CREATED, {"Location": location})

@@ -13,6 +13,8 @@ from dms_ingest import tenant_settings
 from dms_ingest.media_types import is_media_range
 from dms_ingest.tenant_settings import Duplicates, TenantSettings
 from dms_ingest.views.preconditions import if_match
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.routing import json_response
 from nexarch.tenant_module import caller, tenant_connection
 
@@ -90,6 +92,12 @@ async def change(request: web.Request, body: SettingsChange) -> web.Response:
     async with tenant_connection(request) as conn, conn.transaction():
         before = await tenant_settings.hold_settings(conn, if_versions=if_match(request))
         after = await tenant_settings.save_settings(conn, replace(before, **wanted), user.id)
+        await audit.record(
+            conn,
+            Action.SETTINGS_CHANGED,
+            user_id=user.id,
+            details={"version": after.version, "changes": [*sorted(wanted)]},
+        )
     log.info("tenant settings changed", user=str(user.id), version=after.version, changes=sorted(wanted))
     return _response(after)
 

@@ -12,9 +12,11 @@ from dms_ingest import trash
 from dms_ingest.documents import get_document
 from dms_ingest.views.documents import DocumentAnswer, document_answer
 from dms_ingest.views.lists import time_cursor
+from nexarch import audit
+from nexarch.audit import Action
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
-from nexarch.tenant_module import tenant_connection
+from nexarch.tenant_module import caller, tenant_connection
 
 
 class TrashAnswer(BaseModel):
@@ -61,6 +63,13 @@ async def restore(request: web.Request) -> web.Response:
     document_id = id_in_path(request)
     async with tenant_connection(request) as conn, conn.transaction():
         in_its_folder = await trash.restore_document(conn, document_id)
+        await audit.record(
+            conn,
+            Action.DOCUMENT_RESTORED,
+            user_id=caller(request).id,
+            document_id=document_id,
+            details={"moved_to_top": not in_its_folder},
+        )
         document = await get_document(conn, document_id)
     answer = RestoredDocument(**document_answer(document).model_dump(), moved_to_top=not in_its_folder)
     return json_response(answer, headers={"ETag": f'"{document.version}"'})

@@ -2,13 +2,14 @@
 
 from dms_worker.extract.limits import MIB, Limits
 from dms_worker.handlers.extract_text import TextExtraction
+from dms_worker.handlers.prune_audit import AuditPruning
 from dms_worker.handlers.prune_jobs import JobPruning
 from dms_worker.handlers.purge_trash import TrashPurge
 from dms_worker.handlers.rewrap_keys import KeyRewrapping
 from dms_worker.job_types import JobType
 from dms_worker.settings import Settings
 from nexarch.core_client import CoreClient
-from nexarch.job_types import EXTRACT_TEXT, PRUNE_JOBS, PURGE_TRASH, REWRAP_KEYS
+from nexarch.job_types import EXTRACT_TEXT, PRUNE_AUDIT, PRUNE_JOBS, PURGE_TRASH, REWRAP_KEYS
 from nexarch.storage import Storage
 from nexarch.tenancy import TenantPools
 
@@ -35,6 +36,12 @@ def job_types(settings: Settings, core: CoreClient, storage: Storage, tenants: T
         JobType(
             name=PRUNE_JOBS,
             handler=JobPruning(settings.finished_jobs_kept_s, settings.dead_letters_kept_s).run,
+            concurrency=1,
+            every_s=settings.prune_every_s,
+        ),
+        JobType(
+            name=PRUNE_AUDIT,
+            handler=AuditPruning(settings.audit_kept_s).run,
             concurrency=1,
             every_s=settings.prune_every_s,
         ),
