@@ -15,9 +15,11 @@ from asyncpg.pool import PoolConnectionProxy
 
 if TYPE_CHECKING:  # both are generic for the type checker only
     Pool = asyncpg.Pool[asyncpg.Record]
-    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    PoolConnection = PoolConnectionProxy[asyncpg.Record]
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnection
 else:
     Pool = asyncpg.Pool
+    PoolConnection = PoolConnectionProxy
     Connection = asyncpg.Connection | PoolConnectionProxy
 
 Row = TypeVar("Row")

@@ -146,7 +146,7 @@ class Doorbell:
             self._due.pop(tenant, None)
             self._rung[tenant] = now
         try:
-            sql = "SELECT pg_notify($1, tenant) FROM unnest($2::text[]) AS rung (tenant)"
+            sql = "SELECT pg_notify($1, unnest($2::text[]))"
             await self._execute(sql, channels.JOBS, tenants)
         except DATABASE_ERRORS as error:
             self.failed += len(tenants)

@@ -7,13 +7,12 @@ span on: in HTTP calls and in the row of each job.
 import random
 import re
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """A span: 16-byte trace id, 8-byte span id and flags, as lower-case hexadecimal."""
 
     trace_id: str

@@ -301,7 +301,12 @@ REFUSED = [
       for name in ["''", "'Extract'", "'0extract'", "'_extract'", "'extract text'", "'täglich'", "repeat('x', 64)"]),
     *(("job_payload_form", insert("processing_jobs", JOB, payload=value)) for value in ["'[]'", "'1'", "'null'"]),
     *(("job_key_form", insert("processing_jobs", JOB, idempotency_key=key)) for key in ["''", "repeat('x', 256)"]),
+    *(("job_key_form", insert("processing_jobs", JOB, queued_key=key)) for key in ["''", "repeat('x', 256)"]),
     ("job_traceparent_form", insert("processing_jobs", JOB, traceparent="repeat('x', 256)")),
+    ("job_status_known", insert("processing_jobs", JOB, status="'lost'")),
+    ("job_attempts_not_negative", insert("processing_jobs", JOB, attempts="-1")),
+    ("job_attempts_at_least_one", insert("processing_jobs", JOB, max_attempts="0")),
+    *(("job_progress_percent", insert("processing_jobs", JOB, progress=percent)) for percent in ["-1", "101"]),
     # settings
     ("tenant_settings_pkey", "INSERT INTO tenant_settings DEFAULT VALUES"),
     *((f"tenant_settings_{rule}", f"UPDATE tenant_settings SET {change}") for rule, change in [

@@ -16,9 +16,9 @@ async def test_what_has_finished_is_completed_and_what_is_due_is_claimed(tenant_
     ids = [await jobs.enqueue(tenant_conn, "task", {}) for _ in range(4)]
     finished = await jobs.claim(tenant_conn, "w1", {"task": 2})
 
-    still_held, claimed = await jobs.complete_and_claim(tenant_conn, finished, "w1", {"task": 1})
+    lost, claimed = await jobs.complete_and_claim(tenant_conn, finished, "w1", {"task": 1})
 
-    assert still_held == set(ids[:2])
+    assert lost == set()
     assert [(job.id, job.lease, job.attempts) for job in claimed] == [(ids[2], 1, 1)]
     assert await statuses(tenant_conn) == ["succeeded", "succeeded", "processing", "pending"]
 
@@ -26,16 +26,16 @@ async def test_what_has_finished_is_completed_and_what_is_due_is_claimed(tenant_
 async def test_a_job_that_was_lost_meanwhile_stays_as_it_is_and_is_told(tenant_conn: Connection) -> None:
     for _ in range(3):
         await jobs.enqueue(tenant_conn, "task", {})
-    kept, lost = await jobs.claim(tenant_conn, "w1", {"task": 2})
-    await tenant_conn.execute("UPDATE processing_jobs SET locked_at = now() - interval '1 hour' WHERE id = $1", lost.id)
+    kept, gone = await jobs.claim(tenant_conn, "w1", {"task": 2})
+    await tenant_conn.execute("UPDATE processing_jobs SET locked_at = now() - interval '1 hour' WHERE id = $1", gone.id)
     await jobs.reclaim(tenant_conn, ["task"], 60.0)
-    await tenant_conn.execute("UPDATE processing_jobs SET priority = 1 WHERE id = $1", lost.id)
+    await tenant_conn.execute("UPDATE processing_jobs SET priority = 1 WHERE id = $1", gone.id)
     (again,) = await jobs.claim(tenant_conn, "w2", {"task": 1})
 
-    still_held, claimed = await jobs.complete_and_claim(tenant_conn, [lost, kept], "w1", {"task": 5})
+    lost, claimed = await jobs.complete_and_claim(tenant_conn, [gone, kept], "w1", {"task": 5})
 
-    assert again.id == lost.id
-    assert still_held == {kept.id}
+    assert again.id == gone.id
+    assert lost == {gone.id}
     assert len(claimed) == 1
     assert await statuses(tenant_conn) == ["succeeded", "processing", "processing"]
 
@@ -45,8 +45,8 @@ async def test_without_free_slots_it_only_completes(tenant_conn: Connection) -> 
         await jobs.enqueue(tenant_conn, "task", {})
     finished = await jobs.claim(tenant_conn, "w1", {"task": 1})
 
-    still_held, claimed = await jobs.complete_and_claim(tenant_conn, finished, "w1", {})
+    lost, claimed = await jobs.complete_and_claim(tenant_conn, finished, "w1", {})
 
-    assert still_held == {finished[0].id}
+    assert lost == set()
     assert claimed == []
     assert await statuses(tenant_conn) == ["succeeded", "pending"]

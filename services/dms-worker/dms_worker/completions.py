@@ -22,7 +22,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Completions:
-    """Collects finished jobs by tenant; `settled` is told of each batch and which of its jobs were still held.
+    """Collects finished jobs by tenant; `settled` is told of each batch and which of its jobs had been lost.
 
     A slot must not be free before that: a job whose completion is not in the row is not done.
     """
@@ -45,7 +45,7 @@ class Completions:
 
     async def already(self, held: HeldJob) -> None:
         """The handler completed the job itself."""
-        await self.settle([held], {held.job.id})
+        await self.settle([held], set())
 
     def turn_begins(self, tenant: str) -> None:
         """From now on the tenant's turn takes what has finished, with its claims."""
@@ -69,9 +69,9 @@ class Completions:
             self._finished[tenant] = [*batch, *self._finished.get(tenant, [])]
             self._write_soon(tenant)
 
-    async def settle(self, batch: Sequence[HeldJob], still_held: set[UUID]) -> None:
-        """The rows say what became of the batch."""
-        self._settled(batch, still_held)
+    async def settle(self, batch: Sequence[HeldJob], lost: set[UUID]) -> None:
+        """The rows say that the batch is done, all but what was lost."""
+        self._settled(batch, lost)
         for visit, users in Counter(held.visit for held in batch).items():
             await visit.leave(users)
 
@@ -105,7 +105,8 @@ class Completions:
             async with borrow(pool, _TIMEOUT_S) as conn:
                 if not (batch := self.take(tenant)):
                     return True  # a turn was faster
-                still_held = await jobs.complete(conn, [held.job for held in batch])
+                rows = [held.job for held in batch]
+                lost = {job.id for job in rows} - await jobs.complete(conn, rows)
         except Exception as error:  # noqa: BLE001 - jobs that are done must not be forgotten, whatever happened
             self.untake(tenant, batch)
             finished = self._finished.pop(tenant, [])
@@ -113,9 +114,9 @@ class Completions:
                 "complete_failed", tenant=tenant, jobs=len(finished), reason=f"{type(error).__name__}: {error}"
             )
             # What the heartbeat gave up meanwhile is no longer ours, and must not hold its slot any longer.
-            lost = [held for held in finished if held.cancelled_for == "lost"]
-            self.untake(tenant, [held for held in finished if held not in lost])
-            await self.settle(lost, set())
+            given_up = [held for held in finished if held.cancelled_for == "lost"]
+            self.untake(tenant, [held for held in finished if held not in given_up])
+            await self.settle(given_up, {held.job.id for held in given_up})
             return False
-        await self.settle(batch, still_held)
+        await self.settle(batch, lost)
         return True

@@ -1,6 +1,7 @@
 """Which tenants to look at: those that were rung, timed or swept, one after the other, and nobody twice at once."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +38,7 @@ class DueTenants:
         self._aside: dict[str, Turn] = {}
         self._in_turn: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._changed = asyncio.Event()
+        self._takers: deque[asyncio.Future[None]] = deque()  # who waits for a tenant
         self._closed = False
 
     def __len__(self) -> int:
@@ -74,15 +75,16 @@ class DueTenants:
                     # The mark goes before the look: one that comes from now on is a new one.
                     self._in_turn.add(tenant)
                     return self._line.pop(tenant)
-            self._changed.clear()
-            await self._changed.wait()
+            taker = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            await taker
         return None
 
     def finish(self, turn: Turn) -> None:
         """End a turn, so that the tenant may have the next one."""
         self._in_turn.discard(turn.tenant)
         if turn.tenant in self._line:
-            self._changed.set()
+            self._wake_one()
 
     def again(self, turn: Turn, job_types: set[str]) -> None:
         """The tenant has more of these types: to the end of the line."""
@@ -116,7 +118,8 @@ class DueTenants:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._changed.set()
+        while self._takers:
+            self._wake_one()
 
     def _put(self, turn: Turn) -> None:
         present = self._line.get(turn.tenant)
@@ -125,7 +128,15 @@ class DueTenants:
         else:
             present.job_types |= turn.job_types
             present.reason = turn.reason if turn.reason is Reason.RING else present.reason
-        self._changed.set()
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        """Have one of those who wait look at the line; who does not wait looks before he does."""
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():  # else it was cancelled
+                taker.set_result(None)
+                return
 
     def _timer_fired(self, tenant: str, reason: Reason) -> None:
         del self._timers[tenant]

@@ -4,12 +4,11 @@ import asyncio
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal
-from uuid import UUID
 
 import structlog
 
@@ -28,14 +27,14 @@ class Visit:
 
     tenant: str
     pool: Pool
-    stack: AsyncExitStack
+    use: AbstractAsyncContextManager[Pool]  # entered
     users: int = 1
 
     async def leave(self, users: int = 1) -> None:
         """One user less, or several; the last one lets go of the pool."""
         self.users -= users
         if self.users == 0:
-            await self.stack.aclose()
+            await self.use.__aexit__(None, None, None)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,31 +72,31 @@ class HeldJob:
 
 @dataclass(slots=True)
 class HeldJobs:
-    """All jobs that this process holds. A tenant's id may be another tenant's too, so the key is the lock itself."""
+    """All jobs that this process holds; one that it lost and claimed again stands here twice, by two leases."""
 
-    _held: dict[tuple[str, UUID], HeldJob] = field(default_factory=dict)
+    _held: set[HeldJob] = field(default_factory=set)
     _empty: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._empty.set()
 
     def __iter__(self) -> Iterator[HeldJob]:
-        return iter(list(self._held.values()))
+        return iter(list(self._held))
 
     def __contains__(self, held: HeldJob) -> bool:
-        return (held.ctx.tenant, held.job.id) in self._held
+        return held in self._held
 
     def __len__(self) -> int:
         return len(self._held)
 
     def add(self, held: HeldJob) -> None:
         """Hold a job from its claim on."""
-        self._held[held.ctx.tenant, held.job.id] = held
+        self._held.add(held)
         self._empty.clear()
 
     def remove(self, held: HeldJob) -> None:
         """Let a job go: it is settled, or lost."""
-        self._held.pop((held.ctx.tenant, held.job.id), None)
+        self._held.discard(held)
         if not self._held:
             self._empty.set()
 
@@ -123,7 +122,7 @@ class Heartbeat:
         while True:
             await asyncio.sleep(self._interval_s)
             # Within a tenant by id, like every statement that locks several rows: no two can wait for each other.
-            ordered = sorted(self._held, key=attrgetter("ctx.tenant", "job.id"))
+            ordered = sorted(self._held, key=attrgetter("ctx.tenant", "job.id", "job.lease"))
             groups = [list(group) for _, group in groupby(ordered, attrgetter("ctx.tenant"))]
             await asyncio.gather(*(self._renew(group) for group in groups))
             self._drop_overdue()
@@ -139,8 +138,9 @@ class Heartbeat:
         except DATABASE_ERRORS as error:
             log.warning("heartbeat not written", tenant=group[0].ctx.tenant, reason=f"{type(error).__name__}: {error}")
             return
+        newest = {held.job.id: held.job.lease for held in group}  # of one that was lost and claimed again
         for held in group:
-            if held.job.id in still_held:
+            if held.job.id in still_held and held.job.lease == newest[held.job.id]:
                 held.renewed_at = sent_at
                 # Only the handler: how an attempt ended is written to its end, and the row knows of the wish too.
                 if still_held[held.job.id] and held.deadline_at < math.inf:

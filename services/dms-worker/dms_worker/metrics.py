@@ -1,9 +1,10 @@
 """What the worker counts, under names that begin with nexarch_jobs_. No label has a tenant's name as its value."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from dms_worker.due import Reason
 from dms_worker.durations import Durations
 from dms_worker.lost import TakenBack
 from nexarch.listen import Listener
@@ -14,29 +15,32 @@ OUTCOMES = ("succeeded", "retried", "snoozed", "dead", "cancelled", "folded", "r
 class JobMetrics:
     """The worker's counters, gauges and histograms in one registry; every series is there from the start.
 
-    `wait` and `run` are histograms by job type: looking a label up for each job would cost more than the rest.
+    Those that a claim touches are kept by job type or reason: to look a label up would cost more than to count.
     """
 
     def __init__(self, registry: CollectorRegistry, listener: Listener, job_types: Collection[str]) -> None:
         by_type = ("job_type",)
-        self.claimed = Counter("nexarch_jobs_claimed", "Attempts begun", by_type, registry=registry)
+        claimed = Counter("nexarch_jobs_claimed", "Attempts begun", by_type, registry=registry)
+        self.claimed = {name: claimed.labels(name) for name in job_types}
         self.finished = Counter(
             "nexarch_jobs_finished",
             "Attempts ended; released: given back at a stop; lost: no longer held when they ended",
             (*by_type, "outcome"),
             registry=registry,
         )
-        self.running = Gauge("nexarch_jobs_running", "Jobs held now", by_type, registry=registry)
+        running = Gauge("nexarch_jobs_running", "Jobs held now", by_type, registry=registry)
+        self.running = {name: running.labels(name) for name in job_types}
         wait = "From the time a job was due until its claim"
         self.wait = Durations("nexarch_jobs_wait_seconds", wait, job_types, registry).series
         run = "From the start of a handler to its end"
         self.run = Durations("nexarch_jobs_run_seconds", run, job_types, registry).series
-        self.found = Counter(
+        found = Counter(
             "nexarch_jobs_found",
             "Jobs claimed, by what led to them: a ring, a timer or the sweep",
             ("by",),
             registry=registry,
         )
+        self.found = {reason: found.labels(reason.value) for reason in Reason}
         self.reclaimed = Counter("nexarch_jobs_reclaimed", "Jobs taken from lost workers", registry=registry)
         self.dead_letters = Counter("nexarch_jobs_dead_letters", "Jobs given up by us", by_type, registry=registry)
         self.failed_turns = Counter(
@@ -50,8 +54,6 @@ class JobMetrics:
         )
         connections.set_function(lambda: float(listener.connections))
         for name in job_types:
-            self.claimed.labels(name)
-            self.running.labels(name)
             self.dead_letters.labels(name)
             for outcome in OUTCOMES:
                 self.finished.labels(name, outcome)
@@ -61,6 +63,11 @@ class JobMetrics:
         self.finished.labels(job_type, outcome).inc()
         if outcome == "dead":
             self.dead_letters.labels(job_type).inc()
+
+    def ended_many(self, numbers: Mapping[str, int], outcome: str) -> None:
+        """So many attempts of each job type ended; not for dead ones."""
+        for name, number in numbers.items():
+            self.finished.labels(name, outcome).inc(number)
 
     def taken_back(self, taken: TakenBack) -> None:
         """Jobs were taken from lost workers."""

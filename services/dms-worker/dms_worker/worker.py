@@ -13,7 +13,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -34,7 +34,7 @@ from dms_worker.running import Runner
 from dms_worker.slots import Limits, Slots
 from dms_worker.sweep import Directory, Sweep
 from nexarch import channels, jobs
-from nexarch.db import DATABASE_ERRORS, Connection, Pool, borrow, hang_up
+from nexarch.db import DATABASE_ERRORS, Connection, Pool, PoolConnection, borrow, hang_up
 from nexarch.errors import Forbidden, NexarchError, NotFound
 from nexarch.listen import Listener, Wake, backoff_s
 
@@ -191,57 +191,65 @@ class Worker:
         if not self._slots.free(turn.tenant, turn.job_types):
             self._due.stand_aside(turn, turn.job_types)
             return
-        stack = AsyncExitStack()
-        async with asyncio.timeout(self._options.turn_timeout_s):
-            pool = await stack.enter_async_context(self._pool_for(turn.tenant))
-        visit = Visit(turn.tenant, pool, stack)
+        visit, conn = await self._arrive(turn.tenant)
         self._completions.turn_begins(turn.tenant)
         try:
-            async with asyncio.timeout(self._options.turn_timeout_s):
-                conn = await pool.acquire()
             try:
                 await self._visit(turn, visit, conn)
             except TimeoutError:
-                await hang_up(pool, conn)
+                await hang_up(visit.pool, conn)
                 raise
             finally:
-                await pool.release(conn, timeout=self._options.turn_timeout_s)
+                await visit.pool.release(conn, timeout=self._options.turn_timeout_s)
         finally:
             self._completions.turn_ends(turn.tenant)
             await visit.leave()
 
+    async def _arrive(self, tenant: str) -> tuple[Visit, PoolConnection]:
+        """The tenant's pool and a connection of it, in time or not at all."""
+        use = self._pool_for(tenant)
+        async with asyncio.timeout(self._options.turn_timeout_s):
+            visit = Visit(tenant, await use.__aenter__(), use)
+            try:
+                return visit, await visit.pool.acquire()
+            except BaseException:
+                await visit.leave()
+                raise
+
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        wanted = turn.job_types
-        while wanted and not self._stop.is_set():
-            wanted = await self._claim(turn, visit, conn, wanted)
-            if wanted and self._due.others_wait:
-                if self._locks_are_due(turn.tenant):
-                    break
-                self._due.again(turn, wanted)
-                return
+        claimed, wanted = await self._claim(turn, conn, turn.job_types)
+        while wanted and not self._stop.is_set() and not self._due.others_wait:
+            # The next statement is on its way before these jobs begin: while Postgres works at it, they run.
+            (claimed, wanted), _ = await asyncio.gather(self._claim(turn, conn, wanted), self._start(visit, claimed))
+        await self._start(visit, claimed)
+        await asyncio.sleep(0)  # they begin before we look further
         if wanted and not self._stop.is_set():
             self._due.again(turn, wanted)
+            if not self._locks_are_due(turn.tenant):
+                return
         async with asyncio.timeout(self._options.turn_timeout_s):
             await self._look_ahead(turn.tenant, conn)
         # So that jobs that are done by now need no connection of their own.
         await self._complete_and_claim(turn.tenant, conn, {})
 
-    async def _claim(self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str]) -> set[str]:
-        """Claim once and start the jobs; return the types of which there may be more and a slot is free."""
+    async def _claim(self, turn: Turn, conn: Connection, wanted: set[str]) -> tuple[list[jobs.ClaimedJob], set[str]]:
+        """Claim once: the jobs, and the types of which there may be more and a slot is free."""
         limits = self._slots.take(turn.tenant, wanted, self._most_jobs(turn.tenant, wanted))
-        unused = Counter(limits)
+        unused = dict(limits)
         try:
             claimed = await self._complete_and_claim(turn.tenant, conn, limits)
-            self._start(visit, claimed)
-            unused.subtract(Counter([job.job_type for job in claimed]))
+            for job in claimed:
+                unused[job.job_type] -= 1
         finally:
             self._slots.give_back(turn.tenant, unused)
-        self._metrics.found.labels(turn.reason.value).inc(len(claimed))
-        maybe_more = {name for name in wanted if not unused[name]}
+        self._metrics.found[turn.reason].inc(len(claimed))
+        maybe_more = {name for name in wanted if not unused.get(name)}
+        if not maybe_more:
+            return claimed, maybe_more
         free = self._slots.free(turn.tenant, maybe_more)
         if maybe_more - free:
             self._due.stand_aside(turn, maybe_more - free)
-        return free
+        return claimed, free
 
     def _most_jobs(self, tenant: str, wanted: set[str]) -> int:
         """How many slots a claim may reserve while its statement runs."""
@@ -258,35 +266,38 @@ class Worker:
     ) -> list[jobs.ClaimedJob]:
         """Write what has finished and claim, in one statement if there is both to do."""
         finished = self._completions.take(tenant)
-        still_held: set[UUID] = set()
+        lost: set[UUID] = set()
         claimed: list[jobs.ClaimedJob] = []
         try:
             async with asyncio.timeout(self._options.turn_timeout_s):
                 rows = [held.job for held in finished]
                 if finished and limits:
-                    still_held, claimed = await jobs.complete_and_claim(conn, rows, self.name, limits)
+                    lost, claimed = await jobs.complete_and_claim(conn, rows, self.name, limits)
                 elif finished:
-                    still_held = await jobs.complete(conn, rows)
+                    lost = {job.id for job in rows} - await jobs.complete(conn, rows)
                 elif limits:
                     claimed = await jobs.claim(conn, self.name, limits)
         except BaseException:
             self._completions.untake(tenant, finished)
             raise
         if finished:
-            await self._completions.settle(finished, still_held)
+            await self._completions.settle(finished, lost)
         return claimed
 
-    def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
+    async def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
         now = time.monotonic()
         visit.users += len(claimed)
+        numbers: dict[str, int] = {}
         for job in claimed:
-            held = HeldJob(JobContext(visit.tenant, job, visit.pool), self._job_types[job.job_type], visit, now)
+            name = job.job_type
+            held = HeldJob(JobContext(visit.tenant, job, visit.pool), self._job_types[name], visit, now)
             self._held.add(held)
             held.task = asyncio.create_task(self._runner.run(held), name="job")
-            self._metrics.wait[job.job_type].observe(max(0.0, job.waited_s))
-        for name, number in Counter([job.job_type for job in claimed]).items():
-            self._metrics.claimed.labels(name).inc(number)
-            self._metrics.running.labels(name).inc(number)
+            self._metrics.wait[name].observe(job.waited_s)
+            numbers[name] = numbers.get(name, 0) + 1
+        for name, number in numbers.items():
+            self._metrics.claimed[name].inc(number)
+            self._metrics.running[name].inc(number)
 
     async def _look_ahead(self, tenant: str, conn: Connection) -> None:
         """Take back what dead workers hold, and set the timer for whatever comes next without a ring."""
@@ -320,14 +331,18 @@ class Worker:
         """Whether the last look at a tenant's locks is long ago, measured by the stale time."""
         return self._looked_at.get(tenant, 0.0) + self._options.stale_after_s / 3 < time.monotonic()
 
-    def _completed(self, batch: Sequence[HeldJob], still_held: set[UUID]) -> None:
+    def _completed(self, batch: Sequence[HeldJob], lost: set[UUID]) -> None:
         for held in batch:
             self._held.remove(held)
-        ended = Counter((held.job.job_type, held.job.id in still_held) for held in batch)
-        for (name, succeeded), number in ended.items():
-            self._metrics.finished.labels(name, "succeeded" if succeeded else "lost").inc(number)
-        for tenant in {held.ctx.tenant for held in batch}:  # one, if any
-            self._free_slots(tenant, Counter(held.job.job_type for held in batch))
+        ended = Counter([held.ctx.job.job_type for held in batch])
+        if lost:
+            gone = Counter([held.job.job_type for held in batch if held.job.id in lost])
+            self._metrics.ended_many(gone, "lost")
+            self._metrics.ended_many(ended - gone, "succeeded")
+        else:
+            self._metrics.ended_many(ended, "succeeded")
+        if batch:
+            self._free_slots(batch[0].ctx.tenant, ended)  # a batch is of one tenant
 
     def _settled(self, held: HeldJob, outcome: str) -> None:
         self._held.remove(held)
@@ -340,7 +355,7 @@ class Worker:
 
     def _free_slots(self, tenant: str, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
-            self._metrics.running.labels(name).dec(number)
+            self._metrics.running[name].dec(number)
         self._slots.give_back(tenant, numbers)
 
     def _slots_freed(self) -> None:

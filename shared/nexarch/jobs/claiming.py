@@ -31,9 +31,12 @@ async def claim(
     claim is taking are passed over, not waited for. Each call counts as an attempt for what it returns.
     """
     # The lateral keeps each type in the order of its own index, however many jobs of other types stand before it.
-    # ARRAY(...) runs once: a join to the CTE could be planned so that the LIMIT runs again and takes more.
+    # ARRAY(...) runs once: a join could be planned so that the LIMIT runs again and takes more.
     sql = queue.sql("""
-        WITH due AS MATERIALIZED (
+        UPDATE {jobs}
+        SET status = 'processing', attempts = attempts + 1, lease = lease + 1, locked_by = $1, locked_at = now(),
+            updated_at = now()
+        WHERE id = ANY(ARRAY(
             SELECT picked.id
             FROM unnest($2::text[], $3::integer[]) AS wanted (job_type, slots)
             CROSS JOIN LATERAL (
@@ -44,11 +47,7 @@ async def claim(
                 LIMIT wanted.slots
                 FOR UPDATE SKIP LOCKED
             ) AS picked
-        )
-        UPDATE {jobs}
-        SET status = 'processing', attempts = attempts + 1, lease = lease + 1, locked_by = $1, locked_at = now(),
-            updated_at = now()
-        WHERE id = ANY(ARRAY(SELECT id FROM due))
+        ))
         RETURNING id, lease, job_type, payload::text, attempts, max_attempts, traceparent,
             extract(epoch FROM now() - available_at)::float8
     """)

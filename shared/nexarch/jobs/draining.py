@@ -18,7 +18,7 @@ async def complete_and_claim(
     *,
     queue: Queue = Queue.DOCUMENTS,
 ) -> tuple[set[UUID], list[ClaimedJob]]:
-    """Do `complete(finished)` and `claim(limits)` at once: the ids that were still held, and the jobs claimed."""
+    """Do `complete(finished)` and `claim(limits)` at once: the ids that were lost meanwhile, and the jobs claimed."""
     # Both see the table as it was before: what is finished here is `processing`, so the claim never meets it.
     # Of the finished jobs only the lost ones are told, as a row without a lease: there is hardly ever one.
     sql = queue.sql("""
@@ -29,22 +29,22 @@ async def complete_and_claim(
             FROM unnest($4::uuid[], $5::bigint[]) AS finished (id, lease)
             WHERE job.id = finished.id AND job.lease = finished.lease AND job.status = 'processing'
             RETURNING job.id
-        ), due AS MATERIALIZED (
-            SELECT picked.id
-            FROM unnest($2::text[], $3::integer[]) AS wanted (job_type, slots)
-            CROSS JOIN LATERAL (
-                SELECT id
-                FROM {jobs}
-                WHERE status = 'pending' AND job_type = wanted.job_type AND available_at <= now()
-                ORDER BY priority DESC, available_at, id
-                LIMIT wanted.slots
-                FOR UPDATE SKIP LOCKED
-            ) AS picked
         ), claimed AS (
             UPDATE {jobs}
             SET status = 'processing', attempts = attempts + 1, lease = lease + 1, locked_by = $1, locked_at = now(),
                 updated_at = now()
-            WHERE id = ANY(ARRAY(SELECT id FROM due))
+            WHERE id = ANY(ARRAY(
+                SELECT picked.id
+                FROM unnest($2::text[], $3::integer[]) AS wanted (job_type, slots)
+                CROSS JOIN LATERAL (
+                    SELECT id
+                    FROM {jobs}
+                    WHERE status = 'pending' AND job_type = wanted.job_type AND available_at <= now()
+                    ORDER BY priority DESC, available_at, id
+                    LIMIT wanted.slots
+                    FOR UPDATE SKIP LOCKED
+                ) AS picked
+            ))
             RETURNING id, lease, job_type, payload::text, attempts, max_attempts, traceparent,
                 extract(epoch FROM now() - available_at)::float8 AS waited_s
         )
@@ -59,7 +59,5 @@ async def complete_and_claim(
     ids = [job.id for job in finished]
     rows = await conn.fetch(sql, worker, list(limits), list(limits.values()), ids, [job.lease for job in finished])
     claimed = [ClaimedJob(*row) for row in rows if row[1] is not None]
-    still_held = set(ids)
-    if len(claimed) < len(rows):
-        still_held.difference_update(row[0] for row in rows if row[1] is None)
-    return still_held, claimed
+    lost = {row[0] for row in rows if row[1] is None} if len(claimed) < len(rows) else set()
+    return lost, claimed

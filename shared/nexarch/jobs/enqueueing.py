@@ -12,7 +12,7 @@ import asyncpg
 
 from nexarch.db import Connection
 from nexarch.errors import Invalid
-from nexarch.jobs.bulk import insert_alike
+from nexarch.jobs.keyless import insert_alike, insert_one
 from nexarch.jobs.rows import Queue
 
 # From the driver (a number that does not fit), from Postgres (NUL in a text), from the table's own rules.
@@ -69,38 +69,46 @@ async def enqueue(
     - `queued_key` is unique among the jobs that wait: what is enqueued while one runs makes one more run, and the
       one that waits is not begun before the caller's transaction has ended, so it sees what the caller wrote.
     """
+    text = _payload_json(payload)
+    due_at = _aware(run_at)
+    try:
+        if idempotency_key is None and queued_key is None:
+            return await insert_one(
+                conn,
+                text,
+                job_type=job_type,
+                priority=priority,
+                max_attempts=max_attempts,
+                delay_s=delay_s,
+                run_at=due_at,
+                traceparent=traceparent,
+                queue=queue,
+            )
+        columns = (job_type, text, idempotency_key, queued_key, priority, max_attempts, due_at, delay_s, traceparent)
+        while True:  # a second round only if the job with this key is pruned or claimed between the two statements
+            job_id = await _insert_keyed(conn, columns, queue)
+            if job_id is None and idempotency_key is not None:
+                job_id = (await _ids_by_key(conn, [idempotency_key], queue)).get(idempotency_key)
+            if job_id is None and queued_key is not None:
+                job_id = (await _waiting_by_key(conn, [queued_key], queue)).get(queued_key)
+            if job_id is not None:
+                return job_id
+    except _REFUSALS as error:
+        raise JobRefused(f"The queue refuses this job: {_reason(error)}.") from error
+
+
+async def _insert_keyed(conn: Connection, columns: tuple[object, ...], queue: Queue) -> UUID | None:
+    """Insert a job unless its key is there; its id, or None."""
     sql = queue.sql("""
         INSERT INTO {jobs} (job_type, payload, idempotency_key, queued_key, priority, max_attempts, available_at,
             traceparent)
-        VALUES ($1::text, $2::text::jsonb, $3::text, $4, $5, $6, coalesce($7, now() + make_interval(secs => $8)),
-            $9::text)
+        VALUES ($1::text, $2::text::jsonb, $3::text, $4::text, $5, $6::integer,
+            coalesce($7, now() + make_interval(secs => $8)), $9::text)
         ON CONFLICT DO NOTHING
         RETURNING id
     """)
-    text = _payload_json(payload)
-    due_at = _aware(run_at)
-    while True:  # a second round only if the job with this key is pruned or claimed between the two statements
-        try:
-            job_id: UUID | None = await conn.fetchval(
-                sql,
-                job_type,
-                text,
-                idempotency_key,
-                queued_key,
-                priority,
-                max_attempts,
-                due_at,
-                delay_s,
-                traceparent,
-            )
-        except _REFUSALS as error:
-            raise JobRefused(f"The queue refuses this job: {_reason(error)}.") from error
-        if job_id is None and idempotency_key is not None:
-            job_id = (await _ids_by_key(conn, [idempotency_key], queue)).get(idempotency_key)
-        if job_id is None and queued_key is not None:
-            job_id = (await _waiting_by_key(conn, [queued_key], queue)).get(queued_key)
-        if job_id is not None:
-            return job_id
+    job_id: UUID | None = await conn.fetchval(sql, *columns)
+    return job_id
 
 
 async def enqueue_many(conn: Connection, jobs: Sequence[NewJob], *, queue: Queue = Queue.DOCUMENTS) -> list[UUID]:

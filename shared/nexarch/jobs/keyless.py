@@ -1,6 +1,7 @@
-"""Many jobs that differ in their payload only, and have no key: the fastest way in."""
+"""Jobs without a key: nothing that is there already can stand for one, so an insert is all, with an id made here."""
 
 import os
+import random
 import struct
 import time
 from datetime import datetime
@@ -16,6 +17,29 @@ _VARIANT = 1 << 63
 _RANDOM = (1 << 62) - 1
 
 
+async def insert_one(
+    conn: Connection,
+    payload: str,
+    *,
+    job_type: str,
+    priority: int,
+    max_attempts: int,
+    delay_s: float,
+    run_at: datetime | None,
+    traceparent: str | None,
+    queue: Queue,
+) -> UUID:
+    """Insert a job with this payload, a JSON object; its id."""
+    sql = queue.sql("""
+        INSERT INTO {jobs} (id, job_type, payload, priority, max_attempts, available_at, traceparent)
+        VALUES ($1, $2::text, $3::text::jsonb, $4, $5::integer,
+            coalesce($6, now() + make_interval(secs => $7)), $8::text)
+    """)
+    job_id = uuid_of_now()
+    await conn.execute(sql, job_id, job_type, payload, priority, max_attempts, run_at, delay_s, traceparent)
+    return job_id
+
+
 async def insert_alike(
     conn: Connection,
     number: int,
@@ -29,7 +53,7 @@ async def insert_alike(
     traceparent: str | None,
     queue: Queue,
 ) -> list[UUID]:
-    """Insert a job for each of so many payloads, given as one JSON array; their ids in the same order."""
+    """Insert jobs that differ in their payload only, so many, given as one JSON array; their ids in the same order."""
     sql = queue.sql("""
         INSERT INTO {jobs} (id, job_type, payload, priority, max_attempts, available_at, traceparent)
         SELECT id, $3::text, payload::jsonb, $4::smallint, $5::integer,
@@ -39,6 +63,14 @@ async def insert_alike(
     ids = uuids_in_order(number)
     await conn.execute(sql, ids, payloads, job_type, priority, max_attempts, run_at, delay_s, traceparent)
     return ids
+
+
+def uuid_of_now() -> UUID:
+    """One UUIDv7; greater than those made here before, as long as the clock runs forward. See `uuids_in_order`."""
+    at = time.time_ns() * 4096 // 1_000_000
+    high = (at >> 12) << 16 | _VERSION_7 | at & 0xFFF
+    low = random.getrandbits(62) | _VARIANT
+    return pgproto.UUID((high << 64 | low).to_bytes(16))
 
 
 def uuids_in_order(number: int) -> list[UUID]:
