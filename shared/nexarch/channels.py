@@ -8,6 +8,9 @@ from typing import Final
 JOBS: Final = "jobs"
 """A tenant has new jobs; the payload is its slug."""
 
+JOB_CANCELS: Final = "job_cancels"
+"""Somebody cancelled a job of a tenant that runs; the payload is the tenant's slug."""
+
 TENANTS: Final = "tenants"
 """A tenant's state or database address changed; the payload is its slug."""
 

@@ -1,5 +1,6 @@
 """Jobs over HTTP: a tenant's admins see and mend their own, operators those of the tenant that they name."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from uuid import UUID, uuid4
 import aiohttp
 import pytest
 
-from nexarch import jobs
+from nexarch import channels, jobs
 from nexarch.db import Connection, connect
 from nexarch.tenant_database import database_dsn
 from support.database import Cluster
@@ -145,6 +146,20 @@ async def test_a_cancelled_extraction_is_told_by_its_document_and_can_be_retried
     assert (again, problem["type"]) == (409, "/problems/job-ended")
     assert (shown["processing_state"], shown["processing_error"]["code"]) == ("failed", "cancelled")
     assert retried == 202
+
+
+async def test_the_workers_are_told_of_a_running_job_that_is_cancelled(worker: Worker, bus_dsn: str) -> None:
+    job_id = await jobs.enqueue(worker.conn, "task", {})
+    await jobs.claim(worker.conn, "w1", {"task": 1})
+    told: asyncio.Queue[object] = asyncio.Queue()
+    ear = await connect(bus_dsn, application_name="tests")
+    await ear.add_listener(channels.JOB_CANCELS, lambda *heard: told.put_nowait(heard[-1]))
+
+    status, job = await worker.call("POST", f"/v1/jobs/{job_id}/cancel")
+
+    assert (status, job["status"]) == (200, "processing")
+    assert await asyncio.wait_for(told.get(), 10) == worker.admin.tenant.slug
+    await ear.close()
 
 
 async def test_an_operator_names_the_tenant(worker: Worker, core_api: CoreApi) -> None:

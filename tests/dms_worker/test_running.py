@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from dms_worker.job_types import DeadJob, JobContext, JobType, Snooze
-from nexarch import jobs
+from nexarch import channels, jobs
 from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
 from nexarch.jobs import JobError, NewJob
@@ -97,6 +97,26 @@ async def test_a_running_job_that_a_person_cancels_is_ended_by_its_worker(
     assert row.last_error["code"] == "cancelled"
     assert given_up == [("cancelled", True)]
     assert [each.error["code"] for each in await jobs.list_attempts(conn, job_id)] == ["cancelled"]
+
+
+async def test_a_cancelled_job_is_ended_at_once_if_its_worker_is_told_and_the_others_go_on(
+    conn: Connection, bell: Doorbell, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered: asyncio.Queue[UUID] = asyncio.Queue()
+
+    async def endless(ctx: JobContext) -> None:
+        entered.put_nowait(ctx.job.id)
+        await asyncio.Event().wait()
+
+    await jobs.enqueue_many(conn, [NewJob("task", {}), NewJob("task", {})])
+    async with working([task(endless)], {"acme": tenant_dsn}, bus_dsn, stale_after_s=3600.0, grace_s=0.0):
+        first, second = [await asyncio.wait_for(entered.get(), 10) for _ in range(2)]
+
+        await jobs.cancel(conn, first)
+        await bell.tell(channels.JOB_CANCELS, "acme")
+
+        await status_is(conn, first, "failed")
+        assert (await jobs.get_job(conn, second)).status == "processing"
 
 
 async def test_a_job_that_was_cancelled_and_is_given_back_at_a_stop_is_not_run_again(

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -121,11 +121,15 @@ class Heartbeat:
         """Beat until cancelled."""
         while True:
             await asyncio.sleep(self._interval_s)
-            # Within a tenant by id, like every statement that locks several rows: no two can wait for each other.
-            ordered = sorted(self._held, key=attrgetter("ctx.tenant", "job.id", "job.lease"))
-            groups = [list(group) for _, group in groupby(ordered, attrgetter("ctx.tenant"))]
-            await asyncio.gather(*(self._renew(group) for group in groups))
+            await self.renew(self._held)
             self._drop_overdue()
+
+    async def renew(self, held_jobs: Iterable[HeldJob]) -> None:
+        """Renew the locks of these jobs, and cancel the handlers of what is lost or what a person cancelled."""
+        # Within a tenant by id, like every statement that locks several rows: no two can wait for each other.
+        ordered = sorted(held_jobs, key=attrgetter("ctx.tenant", "job.id", "job.lease"))
+        groups = [list(group) for _, group in groupby(ordered, attrgetter("ctx.tenant"))]
+        await asyncio.gather(*(self._renew(group) for group in groups))
 
     async def _renew(self, group: Sequence[HeldJob]) -> None:
         sent_at = time.monotonic()

@@ -22,6 +22,7 @@ from uuid import UUID
 import structlog
 from prometheus_client import CollectorRegistry
 
+from dms_worker.cancelling import CancelWatch
 from dms_worker.completions import Completions
 from dms_worker.depths import Depths
 from dms_worker.due import DueTenants, Reason, Turn
@@ -49,7 +50,7 @@ class WorkerOptions:
 
     concurrency: int = 8  # jobs at once in this process, of all types
     tenant_concurrency: int | None = None  # of these in one tenant: less than all of them, and no tenant takes all
-    batch: int = 250  # most jobs in one claim: each costs a commit, whatever its size
+    batch: int = 500  # most jobs in one claim: each costs a commit, whatever its size
     stale_after_s: float = 60.0  # without a heartbeat for so long, a job is taken from its worker
     grace_s: float = 20.0  # for running jobs at a stop
     turns_at_once: int = 8  # tenants looked at in parallel, so a dead database holds up one of so many
@@ -100,7 +101,8 @@ class Worker:
         self._deadlines = Deadlines(self._held)
         self._periods = Periods({each.name: each.every_s for each in job_types if each.every_s is not None})
         self._sweep = Sweep(directory, self._due, self._options.sweep_interval_s)
-        wakes = {channels.JOBS: self._rung} | dict(also_wakes or {})
+        self._cancels = CancelWatch(self._held, self._heartbeat)
+        wakes = {channels.JOBS: self._rung, channels.JOB_CANCELS: self._cancels.hear} | dict(also_wakes or {})
         self.listener = Listener(bus_dsn, wakes, application_name="nexarch-worker-bus")
         self._depths = Depths(registry, self._job_types)
         self._metrics = JobMetrics(registry, self.listener, self._job_types)
@@ -132,7 +134,7 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 turns = [group.create_task(self._take_turns()) for _ in range(self._options.turns_at_once)]
-                parts = (self.listener, self._sweep, self._heartbeat, self._deadlines)
+                parts = (self.listener, self._sweep, self._heartbeat, self._cancels, self._deadlines)
                 background = [group.create_task(part.run()) for part in parts]
                 await self._stop.wait()
                 self._due.close()

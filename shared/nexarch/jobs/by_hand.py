@@ -101,7 +101,8 @@ async def discard(conn: Connection, job_id: UUID, *, queue: Queue = Queue.DOCUME
 
 
 async def cancel(conn: Connection, job_id: UUID, *, queue: Queue = Queue.DOCUMENTS) -> Status:
-    """Give a job up: FAILED at once if it waited. If it runs it is PROCESSING still, until its worker's next heartbeat.
+    """Give a job up: FAILED at once if it waited. If it runs it is PROCESSING still, until its worker has heard of it:
+    at its next heartbeat, or as soon as the channel JOB_CANCELS tells it.
 
     What succeeds before that has succeeded. Raises JobNotFound, and JobEnded for what has ended.
     """

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dms_worker import cancelling
 from dms_worker.keys import JOB_TYPES
-from nexarch import jobs
+from nexarch import channels, jobs
 from nexarch.auth import PRINCIPAL, User
 from nexarch.db import Connection
 from nexarch.errors import Invalid, NotFound
@@ -157,11 +157,13 @@ async def discard(request: web.Request, query: TenantQuery) -> web.Response:
 
 
 async def cancel(request: web.Request, query: TenantQuery) -> web.Response:
-    """`POST /v1/jobs/{id}/cancel`: give a job up: at once if it waits; its worker is told at the next heartbeat."""
+    """`POST /v1/jobs/{id}/cancel`: give a job up: at once if it waits; if it runs, its worker is told."""
     tenant, job_id = _tenant(request, query), id_in_path(request)
     async with request.app[TENANTS].acquire(tenant) as conn:
         await cancelling.cancel(conn, tenant, job_id, request.app[JOB_TYPES])
         details = await _details(conn, job_id)
+    if details.status == Status.PROCESSING:
+        await request.app[DOORBELL].tell(channels.JOB_CANCELS, tenant)
     log.info("job cancelled", tenant=tenant, job_id=str(job_id), job_status=details.status)
     return json_response(details)
 

@@ -1,0 +1,95 @@
+"""A queue that has seen a million jobs, next to one that has seen none."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from bench.queue_cases import ours
+from bench.queue_cases.report import median, ratio, report
+from bench.queue_cases.stage import Stage, connected
+from bench.queue_cases.throughput import ROUNDS, clear, drain_per_s
+from bench.queue_cases.waking import our_worker
+from dms_worker.job_types import JobContext, JobType
+from nexarch import jobs
+from nexarch.doorbell import Doorbell
+from nexarch.jobs import NewJob
+
+_CHUNK = 20_000  # jobs that are added at once
+_KEPT_S = 5.0  # after so long a finished job is pruned
+
+
+async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) -> None:
+    """So many jobs run in one tenant while those that ended are pruned; then it and a fresh one are used in turns."""
+    aged, fresh = await stage.add_tenants("age", 2)
+    pruned = await _run(stage, aged, run)
+    rates: list[float] = []
+    fresh_rates: list[float] = []
+    for _ in range(ROUNDS):
+        await clear(stage, fresh)
+        fresh_rates.append(await drain_per_s(stage, fresh, drained))
+        rates.append(await drain_per_s(stage, aged, drained))
+    await clear(stage, fresh)
+    waits: list[float] = []
+    fresh_waits: list[float] = []
+    async with AsyncExitStack() as stack:
+        fresh_once = await stack.enter_async_context(our_worker(stage, fresh))
+        once = await stack.enter_async_context(our_worker(stage, aged))
+        for _ in range(max(1, wakes // 10)):
+            fresh_waits += [await fresh_once() for _ in range(10)]
+            waits += [await once() for _ in range(10)]
+    async with connected(stage.tenant_dsn(aged, owner=True)) as conn:
+        rows_left = await conn.fetchval("SELECT count(*) FROM processing_jobs")
+        due_index = await conn.fetchval("SELECT pg_relation_size('processing_jobs_due')")
+    await clear(stage, aged)
+    report(
+        "drain_after_1m",
+        jobs_run=run,
+        pruned=pruned,
+        rows_left=rows_left,
+        due_index_kb=due_index // 1024,
+        aged_per_s=round(median(rates)),
+        fresh_per_s=round(median(fresh_rates)),
+        ratio=ratio(rates, fresh_rates),
+        wake_p50_ms=round(median(waits), 2),
+        fresh_wake_p50_ms=round(median(fresh_waits), 2),
+        wake_ratio_p50=round(median(waits) / median(fresh_waits), 2),
+    )
+
+
+async def _run(stage: Stage, tenant: str, number: int) -> int:
+    """Have a worker run so many jobs that do nothing, added while it runs; how many were pruned meanwhile."""
+    done = 0
+    waiting = asyncio.Semaphore(2)  # chunks that are not done yet
+
+    async def noop(_ctx: JobContext) -> None:
+        nonlocal done
+        done += 1
+        if not done % _CHUNK:
+            waiting.release()
+
+    async with (
+        connected(stage.tenant_dsn(tenant)) as conn,
+        Doorbell(stage.bus_dsn, application_name="bench-bell") as bell,
+        ours.working(stage, [tenant], [JobType(name="noop", handler=noop, concurrency=2000)], concurrency=2000),
+    ):
+        pruning = asyncio.create_task(_prune(stage, tenant))
+        for _ in range(number // _CHUNK):
+            await waiting.acquire()
+            await jobs.enqueue_many(conn, [NewJob("noop", {}) for _ in range(_CHUNK)])
+            bell.ring(tenant)
+        for _ in range(2):
+            await waiting.acquire()
+        pruning.cancel()
+        await asyncio.gather(pruning, return_exceptions=True)
+        left = await conn.fetchval("SELECT count(*) FROM processing_jobs")
+    return number - int(left)
+
+
+async def _prune(stage: Stage, tenant: str) -> None:
+    """Delete what ended a while ago, a thousand rows at a time, until cancelled."""
+    async with connected(stage.tenant_dsn(tenant)) as conn:
+        after: UUID | None = None
+        while True:
+            pruned = await jobs.prune(conn, finished_after_s=_KEPT_S, dead_after_s=_KEPT_S, after=after)
+            after = pruned.go_on_after
+            await asyncio.sleep(0 if after else 0.2)
