@@ -15,7 +15,7 @@ import pytest
 from core_api.passwords import Passwords
 from nexarch.db import Connection, connect
 from nexarch.postgres import PostgresServer
-from support import database
+from support import database, js_clients
 from support.database import Cluster, TenantDatabase
 from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
 from support.seaweedfs import S3Server, run_seaweedfs
@@ -170,3 +170,9 @@ async def ingest(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> AsyncIterat
 async def editor(core_api: CoreApi) -> Person:
     """An editor of a new tenant."""
     return await sign_in(core_api)
+
+
+@pytest.fixture(scope="session")
+def npm_packages() -> None:
+    """The packages of tests/clients are installed, for `support.js_clients`."""
+    js_clients.install()

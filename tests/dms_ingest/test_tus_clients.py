@@ -1,0 +1,137 @@
+"""Stock tus clients upload over a line that is reset, closed, left half open, and keeps answers to itself."""
+
+import asyncio
+import hashlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tusclient.client import TusClient
+
+from support import js_clients
+from support.faulty_line import Fault, FaultyLine, How, run_faulty_line
+from support.files import write_pdf
+from support.ingest import Ingest, Person
+
+pytestmark = [pytest.mark.database, pytest.mark.usefixtures("npm_packages")]
+
+MIB = 1 << 20
+SIZE = 6 * MIB + 12_345
+CHUNK = MIB
+# The last one lies in the last chunk: its answer, which names the document, is lost.
+FAULTS: list[tuple[int, How]] = [
+    (MIB // 2, "reset"),
+    (2 * MIB + 7, "close"),
+    (3 * MIB + 500_000, "stall"),
+    (4 * MIB + 900_000, "swallow"),
+    (SIZE + 1000, "swallow"),
+]
+HEADERS = 40_000  # bytes of all requests' heads
+
+
+def faults() -> list[Fault]:
+    return [Fault(at, how) for at, how in FAULTS]
+
+
+async def check(ingest: Ingest, person: Person, line: FaultyLine, digest: str, *, resent: int) -> str:
+    """There is one document with these bytes, and no more than so many were sent again; returns its id."""
+    _, page = await ingest.call(person, "GET", "/v1/documents")
+    [document] = page["items"]
+    assert document["current_revision"]["sha256"] == digest
+    async with ingest.session.get(
+        f"{ingest.url}/v1/documents/{document['id']}/content", headers=person.headers
+    ) as response:
+        assert hashlib.sha256(await response.read()).hexdigest() == digest
+    assert line.faults == [], "all of them happened"
+    assert line.taken - SIZE - HEADERS <= resent
+    id_: str = document["id"]
+    return id_
+
+
+def task(line: FaultyLine, person: Person, path: Path, digest: str, **options: object) -> dict[str, Any]:
+    return {
+        "endpoint": f"{line.url}/files/",
+        "token": person.token,
+        "path": str(path),
+        "metadata": {"filename": "Größe 文書.pdf", "filetype": "application/pdf", "sha256": digest},
+        "options": options,
+    }
+
+
+@pytest.mark.parametrize(
+    ("client", "options"),
+    [
+        ("tus-js-client", {"chunkSize": CHUNK}),
+        ("tus-js-client", {"chunkSize": CHUNK, "overridePatchMethod": True, "uploadDataDuringCreation": False}),
+        ("tus-js-client", {}),
+        ("uppy", {"chunkSize": CHUNK}),
+    ],
+    ids=["tus-js-client", "tus-js-client without PATCH", "tus-js-client in one request", "uppy"],
+)
+async def test_a_javascript_client_gets_its_file_through(
+    ingest: Ingest, editor: Person, tmp_path: Path, client: str, options: dict[str, object]
+) -> None:
+    path = tmp_path / "file.pdf"
+    digest = write_pdf(path, SIZE)
+    async with run_faulty_line(ingest.url, *faults()) as line:
+        uploaded = await js_clients.upload(client, task(line, editor, path, digest, **options))
+
+    assert uploaded.document_id == await check(ingest, editor, line, digest, resent=len(FAULTS) * CHUNK)
+    assert uploaded.url.startswith(f"{line.url}/files/"), "Location led back through the proxy"
+
+
+async def test_tus_js_client_uploads_parts_at_once_and_puts_them_together(
+    ingest: Ingest, editor: Person, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.pdf"
+    digest = write_pdf(path, SIZE)
+    async with run_faulty_line(ingest.url, *faults()[:4]) as line:
+        options = {"parallelUploads": 3, "chunkSize": CHUNK}
+        uploaded = await js_clients.upload("tus-js-client", task(line, editor, path, digest, **options))
+
+    # A fault hits what three lines have on their way.
+    assert uploaded.document_id == await check(ingest, editor, line, digest, resent=3 * len(FAULTS) * CHUNK)
+
+
+async def test_tus_js_client_uploads_a_stream_whose_length_it_does_not_know(
+    ingest: Ingest, editor: Person, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.pdf"
+    digest = write_pdf(path, SIZE)
+    async with run_faulty_line(ingest.url) as line:
+        options = {"uploadLengthDeferred": True, "chunkSize": CHUNK}
+        uploaded = await js_clients.upload("tus-js-client", task(line, editor, path, digest, **options))
+
+    assert uploaded.document_id == await check(ingest, editor, line, digest, resent=0)
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+async def test_tuspy_gets_its_file_through(ingest: Ingest, editor: Person, tmp_path: Path, checksum: bool) -> None:
+    path = tmp_path / "file.pdf"
+    digest = write_pdf(path, SIZE)
+    content = path.read_bytes()
+
+    def upload(url: str) -> None:
+        uploader = TusClient(f"{url}/files/", headers=editor.headers).uploader(
+            file_stream=BytesIO(content),
+            chunk_size=CHUNK,
+            metadata={"filename": "Größe 文書.pdf", "filetype": "application/pdf", "sha256": digest},
+            retries=5,
+            retry_delay=0,
+            upload_checksum=checksum,
+        )
+        uploader.upload()
+
+    async with run_faulty_line(ingest.url, *faults()) as line:
+        await asyncio.to_thread(upload, line.url)
+
+    await check(ingest, editor, line, digest, resent=len(FAULTS) * CHUNK)
+
+
+def test_the_pins_of_the_javascript_clients_name_no_registry() -> None:
+    lock = (js_clients.CLIENTS / "package-lock.json").read_text()
+
+    assert '"integrity"' in lock
+    assert "resolved" not in lock
+    assert "://" not in lock
