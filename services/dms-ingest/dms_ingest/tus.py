@@ -18,6 +18,7 @@ from dms_ingest.ending import end_upload
 from dms_ingest.receiving import BeyondEnd, Receiver, UploadCompleting, UploadLocked
 from dms_ingest.settings import Settings
 from dms_ingest.staging import StagedFile, Staging
+from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import (
     LengthFixed,
     NewSession,
@@ -69,14 +70,20 @@ class TusUploads:
     """The uploads of all tenants in this process."""
 
     def __init__(
-        self, settings: Settings, tenants: TenantPools, staging: Staging, receiver: Receiver, completer: Completer
+        self,
+        settings: Settings,
+        tenants: TenantPools,
+        staging: Staging,
+        keys: StagingKeys,
+        receiver: Receiver,
+        completer: Completer,
     ) -> None:
         self._settings = settings
         self._tenants = tenants
         self._staging = staging
         self._receiver = receiver
         self._completer = completer
-        self._concatenator = Concatenator(tenants, staging, receiver, lifetime_s=settings.upload_lifetime_s)
+        self._concatenator = Concatenator(tenants, staging, keys, receiver, lifetime_s=settings.upload_lifetime_s)
 
     async def create(self, user: User, new: NewSession, first: Chunk | None) -> Session:
         """Open an upload and take its first chunk; nobody learns the id of one whose first chunk failed: it is ended.
@@ -163,7 +170,7 @@ class TusUploads:
         if chunk.checksum is not None and session.ranges() and session.ranges()[-1][1] > chunk.offset:
             # The JSON face brought bytes from further on. A chunk that is refused may lie over them.
             async with self._tenants.acquire(user.tenant) as conn:
-                await forget_received(conn, session_id, chunk.offset)
+                await forget_received(conn, session_id, [(chunk.offset, session.size_bytes)])
         await chunk.go_on()
         await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
 
