@@ -41,7 +41,7 @@ from dms_ingest.staged_reading import DigestMismatch
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.tenant_settings import SettingsChanged
 from dms_ingest.texts import TextNotThere
-from dms_ingest.tus import FinalUpload, OffsetConflict
+from dms_ingest.tus import DuplicateUpload, FinalUpload, OffsetConflict
 from dms_ingest.tus_headers import CHUNK_TYPE, HeaderRefused, VersionUnknown
 from dms_ingest.upload_sessions import LengthFixed, UploadClosed, UploadNotFound
 from dms_ingest.views import (
@@ -78,7 +78,16 @@ _BYTES = "application/octet-stream"
 _KEY_ERRORS = [WrappingOutdated, KeyMissing, KeyShredded, SealBroken]
 _DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, ObjectDamaged, *_KEY_ERRORS]
 _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
-_COMPLETE_ERRORS = [DigestMismatch, ContentMismatch, TypeNotAllowed, NothingInFile, FolderNotFound, InsufficientStorage]
+_COMPLETE_ERRORS = [
+    DigestMismatch,
+    ContentMismatch,
+    TypeNotAllowed,
+    NothingInFile,
+    DuplicateUpload,
+    QuotaExceeded,
+    FolderNotFound,
+    InsufficientStorage,
+]
 _LOOK_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked, *_COMPLETE_ERRORS]
 _CHUNK_ERRORS = [
     VersionUnknown,
