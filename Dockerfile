@@ -10,6 +10,7 @@ RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends haproxy \
  && rm -rf /var/lib/apt/lists/* /var/log/*
 COPY deploy/haproxy.cfg /etc/haproxy/haproxy.cfg
+RUN haproxy -c -f /etc/haproxy/haproxy.cfg
 LABEL org.opencontainers.image.title="nexarch/front" org.opencontainers.image.version="${VERSION}"
 USER haproxy
 STOPSIGNAL SIGUSR1

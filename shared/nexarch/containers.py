@@ -24,12 +24,25 @@ from nexarch.private_files import SecretFolder
 # Which secrets each service reads: the names of the files in its folder.
 SERVICES: dict[str, tuple[str, ...]] = {
     "core-api": ("registry-dsn", "master-key"),
-    "dms-ingest": ("dms_ingest.client-id", "dms_ingest.client-secret", "bus-dsn", "link-key"),
-    "dms-worker": ("dms_worker.client-id", "dms_worker.client-secret", "bus-dsn"),
+    "dms-ingest": (
+        "dms_ingest.client-id",
+        "dms_ingest.client-secret",
+        "dms_ingest.s3-access-key",
+        "dms_ingest.s3-secret-key",
+        "bus-dsn",
+        "link-key",
+    ),
+    "dms-worker": (
+        "dms_worker.client-id",
+        "dms_worker.client-secret",
+        "dms_worker.s3-access-key",
+        "dms_worker.s3-secret-key",
+        "bus-dsn",
+    ),
     "alerter": ("alerter.client-id", "alerter.client-secret"),
 }
 # These use the object store, each with a key of its own.
-_STORING = ("dms-ingest", "dms-worker")
+_STORING = ("dms_ingest", "dms_worker")
 
 _ALL = "platform"
 _SUPERUSER = "superuser-password"
@@ -65,16 +78,16 @@ def _s3_config(everything: SecretFolder) -> str:
     """The identities of the object store, in SeaweedFS's form: who holds which key, and may do what."""
     identities = [
         {
-            "name": service,
+            "name": module,
             "credentials": [
                 {
-                    "accessKey": everything.password(f"{service}.s3-access-key"),
-                    "secretKey": everything.password(f"{service}.s3-secret-key"),
+                    "accessKey": everything.password(f"{module}.s3-access-key"),
+                    "secretKey": everything.password(f"{module}.s3-secret-key"),
                 }
             ],
             "actions": ["Admin", "Read", "List", "Tagging", "Write"],
         }
-        for service in _STORING
+        for module in _STORING
     ]
     return json.dumps({"identities": identities}, indent=2)
 

@@ -77,6 +77,16 @@ async def test_the_internal_application_tells_of_the_published_one(
     assert elsewhere.status == 404
 
 
+async def test_a_browser_may_ask_for_a_page_of_an_allowed_origin(ingest: Ingest, aiohttp_client: AiohttpClient) -> None:
+    changes = {"internal_port": 0, "cors_origins": frozenset({"https://app.example.org"})}
+    client: Client = await aiohttp_client(dms_ingest.app.create_app(ingest.settings.model_copy(update=changes)))
+
+    for origin, status in (("https://app.example.org", 204), ("https://elsewhere.example.org", 401)):
+        headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        async with client.options("/files/", headers=headers) as response:
+            assert response.status == status, origin
+
+
 async def test_a_sign_in_that_cannot_be_read_says_what_is_missing(core_api: CoreApi) -> None:
     status, problem = await core_api.call("POST", "/v1/auth/token", headers={}, json={"tenant": "acme"})
 

@@ -22,6 +22,12 @@ _READ = (
 _REMEMBER_S = 86400  # browsers forget a preflight after 2 hours or a day, whatever stands here
 
 
+def is_preflight(request: web.Request) -> bool:
+    """Whether a browser asks on behalf of a page of an allowed origin what that page may do."""
+    allowed, origin = request.app[SETTINGS].cors_origins, request.headers.get("Origin", "")
+    return _asks(request) and origin != "" and ("*" in allowed or origin in allowed)
+
+
 def add_cors(request: web.Request, response: web.StreamResponse) -> None:
     """Add what lets a page of an allowed origin read this answer, or send what it asks for."""
     allowed = request.app[SETTINGS].cors_origins
@@ -32,9 +38,13 @@ def add_cors(request: web.Request, response: web.StreamResponse) -> None:
     if "*" not in allowed and origin not in allowed:
         return
     response.headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
-    if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+    if _asks(request):
         response.headers["Access-Control-Allow-Methods"] = METHODS
         response.headers["Access-Control-Allow-Headers"] = _SENT
         response.headers["Access-Control-Max-Age"] = str(_REMEMBER_S)
     else:
         response.headers["Access-Control-Expose-Headers"] = _READ
+
+
+def _asks(request: web.Request) -> bool:
+    return request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers

@@ -15,16 +15,17 @@ from dms_ingest.checksums import ALGORITHMS
 from dms_ingest.keys import SETTINGS, TUS
 from dms_ingest.names import composed
 from dms_ingest.tenant_settings import get_settings
-from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
+from dms_ingest.tus import Chunk, OffsetConflict
 from dms_ingest.tus_headers import CHUNK_TYPE, EXTENSIONS, VERSION, Concat, HeaderRefused
 from dms_ingest.upload_sessions import NewSession, Session
-from dms_ingest.views.cors import add_cors
+from dms_ingest.views.cors import add_cors, is_preflight
 from dms_ingest.views.request_body import RequestBody
 from dms_ingest.views.uploads import essence
+from nexarch.auth import Access, require
 from nexarch.errors import UnsupportedType
 from nexarch.problems import from_validation, problem_response
 from nexarch.routing import go_on, id_in_path
-from nexarch.tenant_module import caller, tenant_connection
+from nexarch.tenant_module import authenticate, caller, tenant_connection
 
 _PREFIX = "/files/"
 _OCTETS = "application/octet-stream"
@@ -51,7 +52,12 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
 
 
 async def options(request: web.Request) -> web.Response:
-    """What this server speaks of tus, and the preflight of browsers."""
+    """What this server speaks of tus, and the preflight of browsers.
+
+    Where health and the like have a listener of their own, only a preflight from an allowed origin needs no token.
+    """
+    if request.app[SETTINGS].internal_port is not None and not is_preflight(request):
+        require(await authenticate(request), Access.INTERNAL)
     headers = {
         "Tus-Version": VERSION,
         "Tus-Extension": ",".join(EXTENSIONS),
@@ -145,12 +151,8 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
         )
     file = FileMetadata(filename=_PART) if is_part else _read(pairs)
     settings = request.app[SETTINGS]
-    sha256 = None if file.sha256 is None else bytes.fromhex(file.sha256)
     async with tenant_connection(request) as conn:
-        with duplicates_told():
-            await admit_upload(
-                conn, settings, mime_type=None if is_part else file.filetype, size_bytes=size, sha256=sha256
-            )
+        await admit_upload(conn, settings, mime_type=None if is_part else file.filetype, size_bytes=size)
         limit = most_bytes(settings, await get_settings(conn))
     return NewSession(
         filename=file.filename,
@@ -158,7 +160,7 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
         size_bytes=limit if size is None else size,
         folder_id=file.folder_id,
         document_id=None,
-        sha256=sha256,
+        sha256=None if file.sha256 is None else bytes.fromhex(file.sha256),
         length_deferred=deferred,
         tus_metadata=tus_headers.metadata_header(pairs),
         concat_kind="partial" if is_part else None,
