@@ -21,13 +21,21 @@ def test_modules_are_told_the_address_that_core_api_uses_unless_another_one_is_s
     assert settings(tenant_database_host="pg", tenant_database_port=6432).tenant_database == ("pg", 6432)
 
 
-@pytest.mark.parametrize("key", ["", "short", base64.b64encode(b"k" * 31).decode(), MASTER_KEY + "\n", "ä" * 44])
+@pytest.mark.parametrize(
+    "key", ["", "short", base64.b64encode(b"k" * 31).decode(), MASTER_KEY + "=", "ä" * 44, f"{MASTER_KEY}\nshort"]
+)
 def test_a_master_key_of_another_form_is_refused_and_not_repeated(key: str) -> None:
     with pytest.raises(ValidationError) as refused:
         settings(master_key=SecretStr(key))
 
     assert "32 random bytes" in str(refused.value)
     assert not key or key not in str(refused.value)
+
+
+def test_several_master_keys_stand_one_a_line() -> None:
+    keys = SecretStr(f"{MASTER_KEY}\n{MASTER_KEY}\n")
+
+    assert settings(master_key=keys).master_key == keys
 
 
 @pytest.mark.parametrize("dsn", ["", "nonsense", "mysql://a:b@c/d", "postgresql://host/db", "postgresql://u:p4ss@host"])

@@ -1,6 +1,8 @@
 """What happens beside a complete that takes its time, or cannot end."""
 
 import asyncio
+import hashlib
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from nexarch.db import Connection, connect
+from support.disk import disk_at
 from support.ingest import (
     PDF,
     Ingest,
@@ -106,3 +109,24 @@ async def test_the_tenant_is_marked_active_before_the_commit_so_that_the_sweep_l
 
     await registry.close()
     assert is_active is True
+
+
+async def test_a_full_store_is_told_and_takes_nothing_and_the_upload_can_be_completed_later(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    content = PDF + os.urandom(6 << 20)
+    settings = ingest_settings(core_api, bus_dsn, tmp_path)
+    with disk_at(tmp_path / "objects") as disk:
+        async with run_ingest(settings) as ingest:
+            upload_id = await ingest.open_upload(editor, len(content))
+            await ingest.put(editor, upload_id, content)
+            disk.resize(4 << 20)
+
+            full, problem = await ingest.complete(editor, upload_id)
+            left = stored_files(settings, editor)
+            disk.resize()
+            status, document = await ingest.complete(editor, upload_id)
+
+    assert (full, problem["type"], left) == (507, "/problems/insufficient-storage", [])
+    assert status == 200
+    assert document["current_revision"]["sha256"] == hashlib.sha256(content).hexdigest()

@@ -2,15 +2,17 @@
 
 import asyncio
 import errno
+import hashlib
 import os
-import resource
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from dms_ingest.slots import stored_length
 from dms_ingest.staging import StagedFile
+from support.disk import disk_at
 from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, run_ingest_process
 from support.raw_line import RawLine, begin
 from support.services import CoreApi
@@ -90,7 +92,7 @@ async def test_a_chunked_body_that_is_too_long_is_cut_at_the_announced_size(inge
 
     assert (status, problem["type"], problem["size"]) == (413, "/problems/beyond-announced-size", 5000)
     assert await received(ingest, editor, upload_id) == [(1000, 5000)]
-    assert size_of(staged(ingest, editor, upload_id)) == 5000
+    assert size_of(staged(ingest, editor, upload_id)) == stored_length(5000)
 
 
 async def test_a_length_beyond_the_announced_size_is_refused_before_the_first_byte(
@@ -127,22 +129,29 @@ async def test_a_compressed_body_is_refused(ingest: Ingest, editor: Person) -> N
     await line.close()
 
 
-async def test_a_full_disk_is_told_and_what_lies_on_it_is_recorded(ingest: Ingest, editor: Person) -> None:
-    upload_id = await ingest.open_upload(editor, 8 * MIB)
-    limit = 3 * MIB + 777
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # To the writer a limit on the size of files is what a full disk is: a short write, then an error.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        status, problem = await ingest.put(editor, upload_id, os.urandom(8 * MIB))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+async def test_a_full_disk_is_told_and_the_upload_goes_on_from_what_lies_on_it(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    content = PDF + os.urandom(8 * MIB)
+    settings = ingest_settings(core_api, bus_dsn, tmp_path)
+    with disk_at(settings.staging_dir) as disk:
+        async with run_ingest(settings) as ingest:
+            upload_id = await ingest.open_upload(editor, len(content))
+            disk.resize(4 * MIB)
 
-    assert (status, problem["type"]) == (507, "/problems/staging-full")
-    assert await received(ingest, editor, upload_id) == [(0, limit)]
-    assert size_of(staged(ingest, editor, upload_id)) == limit
-    status, upload = await ingest.put(editor, upload_id, os.urandom(8 * MIB - limit), limit)
-    assert (status, upload["missing"]) == (200, [])
+            full, problem = await ingest.put(editor, upload_id, content)
+            [(start, end)] = await received(ingest, editor, upload_id)
+            still_full, _ = await ingest.put(editor, upload_id, content[end:], end)
+            [(_, same)] = await received(ingest, editor, upload_id)
+            disk.resize()
+            await ingest.put(editor, upload_id, content[end:], end)
+            status, document = await ingest.complete(editor, upload_id)
+
+    assert (full, problem["type"], still_full) == (507, "/problems/staging-full", 507)
+    assert start == 0
+    assert 3 * MIB < end == same < 4 * MIB
+    assert status == 200
+    assert document["current_revision"]["sha256"] == hashlib.sha256(content).hexdigest()
 
 
 async def test_a_line_that_falls_silent_or_talks_nonsense_is_ended_and_its_bytes_are_kept(

@@ -467,6 +467,28 @@ async def test_a_file_with_another_digest_than_announced_is_no_document(tus: Tus
     assert await number_of_documents(tus) == 0
 
 
+async def test_a_file_that_a_document_has_already_is_refused_so_that_no_client_sends_it_again(
+    core_api: CoreApi, tus: Tus
+) -> None:
+    content = a_pdf(100)
+    document_id = (await tus.patch(await tus.create(100), 0, content)).document_id
+    async with tenant_database(core_api, tus.person) as conn:
+        await conn.execute("UPDATE tenant_settings SET duplicates = 'reject'")
+    path = await tus.create(100)
+
+    patched = await tus.patch(path, 0, content)
+    head = await tus.head(path)
+    announced = await create(
+        tus, Upload_Length="100", **metadata(filename="a.pdf", sha256=hashlib.sha256(content).hexdigest())
+    )
+
+    for answer in (patched, announced):
+        assert (answer.status, answer.problem["type"]) == (422, "/problems/duplicate-upload")
+        assert (answer.problem["document_id"], answer.problem["revision"]) == (document_id, 1)
+    assert head.status == 422
+    assert await number_of_documents(tus) == 1
+
+
 # --- expiration
 
 

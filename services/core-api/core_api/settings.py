@@ -24,10 +24,10 @@ def _dsn(value: SecretStr) -> SecretStr:
 
 def _master_key(value: SecretStr) -> SecretStr:
     try:
-        key = base64.b64decode(value.get_secret_value(), validate=True)
+        keys = [base64.b64decode(key, validate=True) for key in value.get_secret_value().split()]
     except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != KEY_LENGTH:
+        keys = []
+    if {len(key) for key in keys} != {KEY_LENGTH}:
         raise ValueError(f"must be the base64 of {KEY_LENGTH} random bytes: openssl rand -base64 {KEY_LENGTH}")
     return value
 
@@ -40,7 +40,8 @@ class Settings(ServiceSettings):
     port: int = Field(default=8080, ge=0, le=65535)
     # The registry database as its owner, nexarch_core, who owns the tenant databases on that server too.
     registry_dsn: Annotated[SecretStr, AfterValidator(_dsn)]
-    # Seals tenants' keys and passwords and the keys that sign user tokens. Lost, and they are lost.
+    # Seals tenants' keys and passwords and the keys that sign user tokens. Lost, and they are lost. Several, with white
+    # space or line ends between: the first seals, all open, so that one can be replaced (docs/keys.md).
     master_key: Annotated[SecretStr, AfterValidator(_master_key)]
     # Where modules reach the tenant databases, if that is not the address that core-api itself uses.
     tenant_database_host: str | None = Field(default=None, min_length=1)

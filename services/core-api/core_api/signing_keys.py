@@ -15,7 +15,7 @@ from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Unavailable
 from nexarch.user_tokens import ALGORITHM, LEEWAY_S
 
-_PURPOSE = "nexarch/signing-key/1"
+PURPOSE = "nexarch/signing-key/1"
 
 
 class RotationRunning(Conflict):
@@ -84,7 +84,7 @@ async def active_key(conn: Connection, master: MasterKey) -> SigningKey:
     sealed = await fetch_optional(conn, _Sealed, sql)
     if sealed is None:
         raise NoSigningKey("There is no signing key yet: run `nexarch bootstrap`.")
-    private = master.open(sealed.sealed_private_key, _PURPOSE, sealed.kid.encode())
+    private = master.open(sealed.sealed_private_key, PURPOSE, sealed.kid.encode())
     return SigningKey(sealed.kid, Ed25519PrivateKey.from_private_bytes(private))
 
 
@@ -120,5 +120,5 @@ async def _add_key(conn: Connection, master: MasterKey) -> PublicKey:
     """
     kid = secrets.token_hex(8)
     private_key = Ed25519PrivateKey.generate()
-    sealed = master.seal(private_key.private_bytes_raw(), _PURPOSE, kid.encode())
+    sealed = master.seal(private_key.private_bytes_raw(), PURPOSE, kid.encode())
     return await fetch_one(conn, PublicKey, sql, kid, private_key.public_key().public_bytes_raw(), sealed)

@@ -1,13 +1,13 @@
 """Completing an upload: one pass over the staged bytes, then one transaction.
 
-The pass hashes what it seals, in two threads, with a bounded number of bytes in memory. The object comes first and
+The pass opens what was staged and seals it as an object, in two threads, with a bounded number of bytes in memory. It
+hashes too, unless all bytes were hashed as they came (`dms_ingest.running_digest`). The object comes first and
 the rows after it, so a crash at any point leaves everything or nothing that anybody can see: at worst an object
 without a row, which the check of the store removes later.
 """
 
 import asyncio
-import hashlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -19,7 +19,11 @@ from dms_ingest.buffers import Buffers
 from dms_ingest.publishing import ClosedMeanwhile, Publisher
 from dms_ingest.receiving import Receiver, UploadCompleting
 from dms_ingest.revisions import NewRevision, WrappingOutdated
+from dms_ingest.running_digest import RunningDigest
+from dms_ingest.sealed_file import BytesLost, SealedFile
+from dms_ingest.staged_reading import OtherBytes, StagedReading
 from dms_ingest.staging import Busy, StagedFile, Staging
+from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import Session, forget_received, get_session
 from nexarch.auth import User
 from nexarch.core_client import CoreClient
@@ -28,7 +32,7 @@ from nexarch.crypto.layout import object_aad
 from nexarch.crypto.segments import Sealer
 from nexarch.db import Connection, fetch_one
 from nexarch.doorbell import Doorbell
-from nexarch.errors import Conflict, Invalid, Json, NexarchError
+from nexarch.errors import Conflict, Json, NexarchError
 from nexarch.objects import seal_stream
 from nexarch.storage import Storage, revision_key
 from nexarch.tenancy import TenantPools
@@ -41,6 +45,7 @@ MOST_RANGES = 1000  # of the missing ranges an answer names the first so many
 _AT_ONCE = 4  # passes; more would only wait for the same processors and hold more memory
 _LOCK_TIMEOUT_S = 10.0
 _LOCK_AGAIN_S = 0.02
+_LOOK_AT = 256 << 20  # bytes that a thread looks through in one go: a stop waits for it
 
 
 class UploadIncomplete(Conflict):
@@ -48,13 +53,6 @@ class UploadIncomplete(Conflict):
 
     code = "upload-incomplete"
     title = "Some bytes have not come"
-
-
-class DigestMismatch(Invalid):
-    """The staged bytes have another SHA-256 than the one announced; send them again, or end the upload."""
-
-    code = "digest-mismatch"
-    title = "The file has another digest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +69,7 @@ class Completer:
         core: CoreClient,
         tenants: TenantPools,
         staging: Staging,
+        keys: StagingKeys,
         storage: Storage,
         doorbell: Doorbell,
         receiver: Receiver,
@@ -82,6 +81,7 @@ class Completer:
         self._core = core
         self._tenants = tenants
         self._staging = staging
+        self._keys = keys
         self._storage = storage
         self._doorbell = doorbell
         self._receiver = receiver
@@ -130,6 +130,8 @@ class Completer:
                 document_id = await self._store(user, session_id, file)
         finally:
             await run_in_thread(file.close)
+        self._receiver.forget(session_id)
+        self._keys.forget(session_id)
         try:
             await run_in_thread(self._staging.remove, user.tenant, session_id)
         except OSError as error:  # the sweep of the staging folder removes it later
@@ -149,13 +151,27 @@ class Completer:
             raise UploadCompleting("Another process works on this upload.", retry_after_s=2) from error
 
     async def _store(self, user: User, session_id: UUID, file: StagedFile) -> UUID:
-        session, ids = await self._final(user, session_id, file)
+        session, ids = await self._final(user, session_id)
         if session.completed_document_id is not None:
             return session.completed_document_id
-        mime_type = await self._admission.accept(user, session, file.read_into)
+        async with self._keys.lend(user, session_id) as key:
+            staged = SealedFile(file, key, session_id)
+            try:
+                return await self._become_document(user, session, staged, ids)
+            except BytesLost as error:
+                await self._ask_again(user, session, staged, error.start)
+                raise
+
+    async def _become_document(self, user: User, session: Session, staged: SealedFile, ids: _Ids) -> UUID:
+        mime_type = await self._admission.accept(user, session, staged.read_into)
         key = revision_key(ids.document_id, ids.revision_id)
         dek = new_dek()
-        revision = await self._seal(user, session, file, ids, mime_type, key, dek)
+        try:
+            known = self._receiver.digest(session)
+            revision = await self._seal(user, session, staged, ids, mime_type, key, dek, known)
+        except OtherBytes:
+            dek = new_dek()
+            revision = await self._seal(user, session, staged, ids, mime_type, key, dek, None)
         await self._doorbell.arm(user.tenant)
         try:
             try:
@@ -170,7 +186,7 @@ class Completer:
         except ClosedMeanwhile:
             await self._storage.delete(user.tenant, key)
             async with self._tenants.acquire(user.tenant) as conn:
-                winner = await get_session(conn, user.id, session_id)
+                winner = await get_session(conn, user.id, session.id)
             if winner.completed_document_id is None:
                 raise UploadCompleting("The upload is open again; complete it again.") from None
             return winner.completed_document_id
@@ -189,33 +205,51 @@ class Completer:
         except (OSError, NexarchError) as error:  # the check of the store removes it later
             log.warning("unneeded object not removed", tenant=tenant, object=key, reason=str(error))
 
-    async def _final(self, user: User, session_id: UUID, file: StagedFile) -> tuple[Session, _Ids]:
+    async def _final(self, user: User, session_id: UUID) -> tuple[Session, _Ids]:
         """The session now that nobody writes, whole, and the ids of what it becomes."""
         async with self._tenants.acquire(user.tenant) as conn:
             session = await get_session(conn, user.id, session_id)
-            if session.state == "open" and (size := await run_in_thread(file.size)) < session.size_bytes:
-                await forget_received(conn, session_id, size)
-                session = await get_session(conn, user.id, session_id)
             ids = await _new_ids(conn, session.document_id)
         if session.state == "open":
             _refuse_holes(session)
         return session, ids
 
+    async def _ask_again(self, user: User, session: Session, staged: SealedFile, start: int) -> None:
+        """Forget all that the disk has lost from `start` on; raises UploadIncomplete, which names it."""
+        lost: list[tuple[int, int]] = []
+        for offset in range(start, session.size_bytes, _LOOK_AT):
+            lost += await run_in_thread(staged.lost, offset, min(offset + _LOOK_AT, session.size_bytes))
+        log.warning("staged bytes lost", session=str(session.id), ranges=len(lost), first=start)
+        async with self._tenants.acquire(user.tenant) as conn:
+            await forget_received(conn, session.id, lost)
+            _refuse_holes(await get_session(conn, user.id, session.id))
+
     async def _seal(
-        self, user: User, session: Session, file: StagedFile, ids: _Ids, mime_type: str, key: str, dek: bytes
+        self,
+        user: User,
+        session: Session,
+        staged: SealedFile,
+        ids: _Ids,
+        mime_type: str,
+        key: str,
+        dek: bytes,
+        known: RunningDigest | None,
     ) -> NewRevision:
-        """Hash, seal and store the staged bytes under keys that nothing else has; DigestMismatch stores nothing."""
+        """Seal and store the staged bytes under keys that nothing else has.
+
+        Raises DigestMismatch, BytesLost and, with a digest that is `known`, OtherBytes; nothing is stored then.
+        """
         wrapped, kek_version = await self._wrap(user, ids, dek)
-        sealer = Sealer(dek, object_aad(user.tenant_id, ids.document_id, ids.revision_id))
-        digest = hashlib.sha256()
         await self._storage.ensure_bucket(user.tenant)
+        sealer = Sealer(dek, object_aad(user.tenant_id, ids.document_id, ids.revision_id))
+        reading = StagedReading(staged, session, known)
         with self._buffers.two() as pair:
-            async with aclosing(_hashed_chunks(file, session, digest, pair)) as chunks:
+            async with aclosing(reading.chunks(pair)) as chunks:
                 await self._storage.put(user.tenant, key, seal_stream(sealer, chunks))
         return NewRevision(
             id=ids.revision_id,
             document_id=ids.document_id,
-            checksum_sha256=digest.digest(),
+            checksum_sha256=reading.sha256,
             size_bytes=session.size_bytes,
             mime_type=mime_type,
             wrapped_dek=wrapped,
@@ -230,36 +264,6 @@ class Completer:
             kek.kek, dek, tenant_id=user.tenant_id, revision_id=ids.revision_id, kek_version=kek.kek_version
         )
         return wrapped, kek.kek_version
-
-
-async def _hashed_chunks(
-    file: StagedFile, session: Session, digest: "hashlib._Hash", pair: tuple[memoryview, memoryview]
-) -> AsyncGenerator[memoryview, None]:
-    """Yield the staged bytes; while one chunk is used, the next is read and hashed. May end with DigestMismatch."""
-    current, following = pair
-
-    def read_and_hash(buffer: memoryview, offset: int) -> int:
-        count = file.read_into(buffer[: session.size_bytes - offset], offset)
-        digest.update(buffer[:count])
-        return count
-
-    offset = 0
-    reading = asyncio.create_task(run_in_thread(read_and_hash, current, offset))
-    try:
-        while count := await reading:
-            offset += count
-            reading = asyncio.create_task(run_in_thread(read_and_hash, following, offset))
-            yield current[:count]
-            current, following = following, current
-    finally:
-        reading.cancel()
-        await asyncio.wait([reading])
-    if session.sha256 is not None and digest.digest() != session.sha256:
-        raise DigestMismatch(
-            "The bytes that came have another SHA-256 than the one announced.",
-            announced=session.sha256.hex(),
-            received=digest.hexdigest(),
-        )
 
 
 async def _new_ids(conn: Connection, document_id: UUID | None) -> _Ids:

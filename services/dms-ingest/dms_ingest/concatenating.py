@@ -13,12 +13,15 @@ import structlog
 
 from dms_ingest.completing import UploadIncomplete
 from dms_ingest.receiving import Receiver, UploadLocked
+from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.staging import Busy, StagedFile, Staging
+from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import (
     NewSession,
     Session,
     UploadNotFound,
     create_session,
+    forget_received,
     get_session,
     give_parts_to,
 )
@@ -57,9 +60,12 @@ async def read_parts(tenants: TenantPools, user: User, ids: Sequence[UUID]) -> l
 class Concatenator:
     """Puts files together from the parts that lie in the staging folder of this process."""
 
-    def __init__(self, tenants: TenantPools, staging: Staging, receiver: Receiver, *, lifetime_s: float) -> None:
+    def __init__(
+        self, tenants: TenantPools, staging: Staging, keys: StagingKeys, receiver: Receiver, *, lifetime_s: float
+    ) -> None:
         self._tenants = tenants
         self._staging = staging
+        self._keys = keys
         self._receiver = receiver
         self._lifetime_s = lifetime_s
 
@@ -80,10 +86,15 @@ class Concatenator:
         async with self._receiver.alone(user.tenant, final.id) as file:
             final = await self._get(user, final.id)
             if final.state == "open":
-                start = final.offset()
-                await self._receiver.receive_into(
-                    file, user, final, start, _Reader(self._staging, user.tenant, parts, start).read
-                )
+                reader = _Reader(self._staging, self._keys, user, parts, final.offset())
+                try:
+                    await self._receiver.receive_into(file, user, final, final.offset(), reader.read)
+                except _PartLost as error:
+                    async with self._tenants.acquire(user.tenant) as conn:
+                        await forget_received(conn, error.part_id, [error.lost])
+                    raise UploadIncomplete(
+                        "The disk has lost bytes of a part; send them again.", part=str(error.part_id)
+                    ) from error
         return await self._get(user, final.id)
 
     async def let_go(self, user: User, final: Session, parts: Sequence[Session]) -> None:
@@ -101,39 +112,52 @@ class Concatenator:
             return await get_session(conn, user.id, session_id)
 
 
+class _PartLost(Exception):
+    """The disk has not kept some bytes of a part."""
+
+    def __init__(self, part_id: UUID, start: int, stop: int) -> None:
+        super().__init__(str(part_id))
+        self.part_id = part_id
+        self.lost = (start, stop)
+
+
 class _Reader:
     """Reads parts one after the other, from an offset in all of them on."""
 
-    def __init__(self, staging: Staging, tenant: str, parts: Sequence[Session], start: int) -> None:
+    def __init__(self, staging: Staging, keys: StagingKeys, user: User, parts: Sequence[Session], start: int) -> None:
         self._staging = staging
-        self._tenant = tenant
+        self._keys = keys
+        self._user = user
         self._pending = list(parts)
         self._skip = start
         self._buffer = memoryview(bytearray(_PIECE))
 
     async def read(self) -> bytes:
-        """Some bytes of the part that is next, b"" after the last."""
+        """Some bytes of the part that is next, b"" after the last; raises _PartLost and as `StagingKeys.lend` does."""
         while self._pending and self._skip >= self._pending[0].size_bytes:
             self._skip -= self._pending.pop(0).size_bytes
         if not self._pending:
             return b""
         part = self._pending[0]
-        count = await run_in_thread(self._read_in_thread, part.id, min(_PIECE, part.size_bytes - self._skip))
-        if count == 0:
-            raise UploadIncomplete("The disk has lost bytes of a part; upload it again.", part=str(part.id))
-        self._skip += count
-        return bytes(self._buffer[:count])
+        # Up to where a piece ends in the part: so every slot is opened once.
+        most = min(_PIECE - self._skip % _PIECE, part.size_bytes - self._skip)
+        async with self._keys.lend(self._user, part.id) as key:
+            await run_in_thread(self._read_in_thread, part.id, key, most)
+        self._skip += most
+        return bytes(self._buffer[:most])
 
-    def _read_in_thread(self, part_id: UUID, most: int) -> int:
+    def _read_in_thread(self, part_id: UUID, key: bytes, most: int) -> None:
         file = self._open(part_id)
         try:
-            return file.read_into(self._buffer[:most], self._skip)
+            SealedFile(file, key, part_id).read_into(self._buffer[:most], self._skip)
+        except BytesLost as error:
+            raise _PartLost(part_id, error.start, error.stop) from error
         finally:
             file.close()
 
     def _open(self, part_id: UUID) -> StagedFile:
         try:
-            return self._staging.open_shared(self._tenant, part_id)
+            return self._staging.open_shared(self._user.tenant, part_id)
         except Busy as error:
             raise UploadLocked("Another request works on a part.", retry_after_s=1) from error
 

@@ -21,7 +21,7 @@ class NothingInFile(Invalid):
 def inspect(read_into: ReadInto, size: int) -> Shown:
     """What a staged file of `size` bytes shows; NothingInFile where it is empty or all NUL.
 
-    `read_into(buffer, offset)` is that of `StagedFile`. Blocks: up to the first byte that is not NUL the file is read,
+    `read_into(buffer, offset)` is that of `SealedFile`. Blocks: up to the first byte that is not NUL the file is read,
     so one of only NULs is read to its end.
     """
     if size == 0:

@@ -4,9 +4,10 @@ The bytes count, by their SHA-256, not the name. What lies in the trash does not
 upload it again. Nor do older revisions of the very document that is uploaded to: it may return to one.
 """
 
+from dataclasses import dataclass
 from uuid import UUID
 
-from dms_ingest.revisions import SealedRevision
+from dms_ingest.revisions import RevisionNotFound, SealedRevision, sealed_revision
 from nexarch.db import Connection, fetch_optional
 from nexarch.errors import Conflict
 
@@ -32,9 +33,23 @@ async def find_twin(conn: Connection, sha256: bytes, document_id: UUID | None) -
 
     `document_id` is the document that the file is for: of its revisions only the current one counts.
     """
+    while place := await _hold_oldest(conn, sha256, document_id):
+        try:
+            return await sealed_revision(conn, place.document_id, place.number)
+        except RevisionNotFound:  # put into the trash since, which the lock does not hinder
+            continue
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    document_id: UUID
+    number: int
+
+
+async def _hold_oldest(conn: Connection, sha256: bytes, document_id: UUID | None) -> _Place | None:
     sql = """
-        SELECT r.id, r.document_id, d.name AS document_name, r.number, r.storage_key, r.checksum_sha256, r.size_bytes,
-            r.mime_type, r.wrapped_dek, r.kek_version, r.created_at
+        SELECT r.document_id, r.number
         FROM file_revisions AS r JOIN documents AS d ON d.id = r.document_id
         WHERE r.checksum_sha256 = $1 AND d.deleted_at IS NULL
             AND (d.id IS DISTINCT FROM $2 OR r.id = d.current_revision_id)
@@ -42,7 +57,7 @@ async def find_twin(conn: Connection, sha256: bytes, document_id: UUID | None) -
         LIMIT 1
         FOR KEY SHARE OF d
     """
-    return await fetch_optional(conn, SealedRevision, sql, sha256, document_id)
+    return await fetch_optional(conn, _Place, sql, sha256, document_id)
 
 
 def refuse(twin: SealedRevision) -> DuplicateFile:

@@ -1,4 +1,5 @@
-"""Taking in the bytes of an upload: from the line into the staged file, and the ranges into the session.
+"""Taking in the bytes of an upload: from the line, hashed and sealed, into the staged file, and the ranges into the
+session.
 
 What arrived counts: before any error goes up (the line broke, the disk is full, the process stops), the bytes that
 came before it are written and recorded.
@@ -14,7 +15,10 @@ from uuid import UUID
 
 from dms_ingest.buffers import Buffers
 from dms_ingest.checksums import Checksum
+from dms_ingest.running_digest import RunningDigest, RunningDigests
+from dms_ingest.sealed_file import SealedFile
 from dms_ingest.staging import Busy, StagedFile, Staging
+from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import Session, UploadClosed, extend_session, get_session, record_received
 from nexarch.auth import User
 from nexarch.errors import Conflict, InsufficientStorage, Invalid, NexarchError, TooLarge
@@ -124,6 +128,7 @@ class Receiver:
         self,
         tenants: TenantPools,
         staging: Staging,
+        keys: StagingKeys,
         *,
         lifetime_s: float,
         idle_s: float,
@@ -132,6 +137,8 @@ class Receiver:
     ) -> None:
         self._tenants = tenants
         self._staging = staging
+        self._keys = keys
+        self._digests = RunningDigests()
         self._buffers = Buffers()
         self._lifetime_s = lifetime_s
         self._idle_s = idle_s
@@ -159,7 +166,8 @@ class Receiver:
     async def receive(self, user: User, session: Session, offset: int, read: Callable[[], Awaitable[bytes]]) -> None:
         """Take bytes in from `offset` on until `read` returns none, however often they come.
 
-        Raises what `read` raises, and BeyondEnd, LineSilent, StagingFull, UploadCompleting, UploadNotFound.
+        Raises what `read` raises, and BeyondEnd, LineSilent, StagingFull, UploadCompleting, UploadNotFound,
+        UploadScattered, and CoreApiAway where the session's key cannot be had.
         """
         try:
             file = await run_in_thread(self._staging.open_shared, user.tenant, session.id)
@@ -206,14 +214,24 @@ class Receiver:
         line = Line(read, self._idle_s)
         self._lines[session.id].add(line)
         try:
-            with self._buffers.two() as pair:
-                # With the client's digest, complete finds out what a power cut took; without it nothing would.
-                writer = StagedWriter(file, offset, pair, durable=session.sha256 is None)
-                await self._copy(user.tenant, session, line, file, writer, checksum)
+            async with self._keys.lend(user, session.id) as key:
+                sealed = SealedFile(file, key, session.id)
+                with self._digests.following(session.id, offset) as digest, self._buffers.two() as pair:
+                    # With the client's digest, complete finds out what a power cut took; without it nothing would.
+                    writer = StagedWriter(sealed, offset, pair, digest, durable=session.sha256 is None)
+                    await self._copy(user.tenant, session, line, sealed, writer, checksum)
         finally:
             self._lines[session.id].discard(line)
             if not self._lines[session.id]:
                 del self._lines[session.id]
+
+    def digest(self, session: Session) -> RunningDigest | None:
+        """The digest of an upload all of whose bytes came through this process in order, and recently."""
+        return self._digests.whole(session.id, session.size_bytes)
+
+    def forget(self, session_id: UUID) -> None:
+        """Let go of what is kept in memory for an upload that is over."""
+        self._digests.forget(session_id)
 
     def cut(self, session_id: UUID, why: NexarchError | None = None) -> None:
         """Break off every line of a session in this process; what arrived on them is kept."""
@@ -245,7 +263,7 @@ class Receiver:
         tenant: str,
         session: Session,
         line: Line,
-        file: StagedFile,
+        file: SealedFile,
         writer: "StagedWriter",
         checksum: Checksum | None,
     ) -> None:
@@ -305,9 +323,16 @@ class StagedWriter:
     """Writes a stream into a staged file through two buffers: one is filled while a thread empties the other."""
 
     def __init__(
-        self, file: StagedFile, offset: int, pair: tuple[memoryview, memoryview], *, durable: bool = False
+        self,
+        file: SealedFile,
+        offset: int,
+        pair: tuple[memoryview, memoryview],
+        digest: RunningDigest | None = None,
+        *,
+        durable: bool = False,
     ) -> None:
         self._file = file
+        self._digest = digest  # of all bytes before `offset`
         self.durable = durable  # the file is going to be synced: begin early
         self._filling, self._emptying = pair
         self._held = 0  # bytes in _filling
@@ -319,13 +344,15 @@ class StagedWriter:
 
     async def take(self, piece: memoryview) -> None:
         """Take some bytes; raises StagingFull, and OSError where the disk fails."""
+        size = len(self._filling)
         while len(piece):
-            part = piece[: len(self._filling) - self._held]
+            # Up to where a multiple of the buffer's size ends in the upload: so most slots are written whole, and once.
+            part = piece[: size - self.taken % size]
             piece = piece[len(part) :]
             self._filling[self._held : self._held + len(part)] = part
             self._held += len(part)
             self.taken += len(part)
-            if self._held == len(self._filling):
+            if self.taken % size == 0:
                 await self._flush()
 
     async def finish(self) -> None:
@@ -357,7 +384,7 @@ class StagedWriter:
         self.full = self._failed = count < len(data)
 
     def _write_in_thread(self, data: memoryview, offset: int) -> int:
-        count = self._file.write(data, offset)
+        count = self._file.write(data, offset, self._digest)
         if self.durable:
             self._file.begin_sync(offset, count)
         return count

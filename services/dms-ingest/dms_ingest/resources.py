@@ -16,6 +16,7 @@ from dms_ingest.metrics import UploadMetrics
 from dms_ingest.publishing import Publisher
 from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
+from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.tus import TusUploads
 from dms_ingest.usage_delivery import UsageDelivery
 from nexarch import channels
@@ -71,9 +72,11 @@ async def usage(app: web.Application) -> AsyncIterator[None]:
 async def uploads(app: web.Application) -> AsyncIterator[None]:
     """What receives, completes and clears up uploads."""
     settings, metrics = app[SETTINGS], UploadMetrics(app[METRICS])
+    keys = StagingKeys(app[CORE], app[TENANTS])
     app[RECEIVER] = Receiver(
         app[TENANTS],
         app[STAGING],
+        keys,
         lifetime_s=settings.upload_lifetime_s,
         idle_s=settings.upload_idle_s,
         count=metrics.received_bytes.inc,
@@ -89,6 +92,7 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         app[CORE],
         app[TENANTS],
         app[STAGING],
+        keys,
         app[STORAGE],
         app[DOORBELL],
         app[RECEIVER],
@@ -97,7 +101,7 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         committed=committed,
     )
     app[COMPLETER] = completer
-    app[TUS] = TusUploads(settings, app[TENANTS], app[STAGING], app[RECEIVER], completer)
+    app[TUS] = TusUploads(settings, app[TENANTS], app[STAGING], keys, app[RECEIVER], completer)
     sweep = Sweep(app[CORE], app[TENANTS], app[STAGING])
     async with background(app, "sweep uploads", sweep.run()):
         yield

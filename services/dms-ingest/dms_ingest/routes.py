@@ -5,7 +5,7 @@ from http import HTTPStatus
 from dms_ingest.admission import FileTooLarge
 from dms_ingest.byte_ranges import RangeNotSatisfiable
 from dms_ingest.checksums import ChecksumMismatch
-from dms_ingest.completing import DigestMismatch, UploadIncomplete
+from dms_ingest.completing import UploadIncomplete
 from dms_ingest.concatenating import PartsUsed
 from dms_ingest.contents import NothingInFile
 from dms_ingest.copies import AlreadyCurrent
@@ -36,10 +36,12 @@ from dms_ingest.receiving import (
 )
 from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
+from dms_ingest.slots import UploadScattered
+from dms_ingest.staged_reading import DigestMismatch
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.tenant_settings import SettingsChanged
 from dms_ingest.texts import TextNotThere
-from dms_ingest.tus import FinalUpload, OffsetConflict
+from dms_ingest.tus import DuplicateUpload, FinalUpload, OffsetConflict
 from dms_ingest.tus_headers import CHUNK_TYPE, HeaderRefused, VersionUnknown
 from dms_ingest.upload_sessions import LengthFixed, UploadClosed, UploadNotFound
 from dms_ingest.views import (
@@ -76,7 +78,16 @@ _BYTES = "application/octet-stream"
 _KEY_ERRORS = [WrappingOutdated, KeyMissing, KeyShredded, SealBroken]
 _DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, ObjectDamaged, *_KEY_ERRORS]
 _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
-_COMPLETE_ERRORS = [DigestMismatch, ContentMismatch, TypeNotAllowed, NothingInFile, FolderNotFound, InsufficientStorage]
+_COMPLETE_ERRORS = [
+    DigestMismatch,
+    ContentMismatch,
+    TypeNotAllowed,
+    NothingInFile,
+    DuplicateUpload,
+    QuotaExceeded,
+    FolderNotFound,
+    InsufficientStorage,
+]
 _LOOK_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked, *_COMPLETE_ERRORS]
 _CHUNK_ERRORS = [
     VersionUnknown,
@@ -100,8 +111,8 @@ ROUTES = [
                   DocumentNotFound, IdempotencyKeyReused, BadIdempotencyKey]),
     Route("GET", "/v1/uploads/{id}", uploads.get, _EDITOR, uploads.Upload, errors=[UploadNotFound]),
     Route("PUT", "/v1/uploads/{id}/content", uploads.put_content, _EDITOR, uploads.Upload, takes=_BYTES,
-          errors=[UploadNotFound, UploadClosed, UploadCompleting, OffsetBeyondEnd, BeyondEnd, LineSilent,
-                  UnsupportedType, StagingFull]),
+          errors=[UploadNotFound, UploadClosed, UploadCompleting, UploadScattered, OffsetBeyondEnd, BeyondEnd,
+                  LineSilent, UnsupportedType, StagingFull]),
     Route("POST", "/v1/uploads/{id}/complete", uploads.complete, _EDITOR, documents.DocumentAnswer,
           errors=[UploadNotFound, UploadIncomplete, NothingInFile, DigestMismatch, ContentMismatch, TypeNotAllowed,
                   FileTooLarge, DuplicateFile, QuotaExceeded, UploadCompleting, DocumentNotFound, FolderNotFound,

@@ -1,9 +1,10 @@
-"""The staging folder: bytes of uploads until they are complete, one file for each session.
+"""The staging folder: what lies on disk of uploads until they are complete, one file for each session.
 
-`<folder>/<tenant>/<session id>`. A byte lies in the file at its offset in the upload, so chunks may come in any order
-and again. Locks on the file (flock, so they end with the process that holds them) keep the bytes still while they are
-hashed and sealed: those who write hold it together, who completes or removes holds it alone. They work between
-processes that share the folder too.
+`<folder>/<tenant>/<session id>`. What is in a file is the business of `dms_ingest.sealed_file`; here are folders,
+reads, writes and locks. Locks are byte-range locks of the open file (`F_OFD_SETLK`): they hold between processes that
+share the folder and between two who opened the file in one process, and end with the process that holds them. The lock
+of one byte far beyond the end keeps the file still while it is sealed as an object: those who write hold it together,
+who completes holds it alone. The bytes themselves are locked while they are written.
 
 All functions block: call them in threads.
 """
@@ -12,11 +13,16 @@ import errno
 import fcntl
 import os
 import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
+_WHOLE = 1 << 62  # the byte whose lock stands for the file
+_flock = struct.Struct("@hhqqi4x").pack  # struct flock: type, whence, start, length, pid
 
 
 class Busy(Exception):
@@ -29,7 +35,7 @@ class StagedFile:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def write(self, data: memoryview, offset: int) -> int:
+    def write_at(self, data: memoryview, offset: int) -> int:
         """Write at an offset and return how many bytes went in: fewer than given only if the disk is full."""
         written = 0
         while written < len(data):
@@ -41,12 +47,7 @@ class StagedFile:
                 break
         return written
 
-    def begin_sync(self, offset: int, length: int) -> None:
-        """Begin to bring a range to the disk, so that `sync` finds little left to wait for; does not wait itself."""
-        # The advice says that we do not need the pages: Linux starts to write them, and keeps those it has to write.
-        os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_DONTNEED)
-
-    def read_into(self, buffer: memoryview, offset: int) -> int:
+    def read_at(self, buffer: memoryview, offset: int) -> int:
         """Fill the buffer from an offset on; returns fewer bytes than it holds only at the end of the file."""
         filled = 0
         while filled < len(buffer):
@@ -56,13 +57,23 @@ class StagedFile:
             filled += count
         return filled
 
+    @contextmanager
+    def locked(self, offset: int, length: int) -> Iterator[None]:
+        """Wait until nobody else has these bytes locked, and keep others from it; hold one such lock at a time."""
+        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW, _flock(fcntl.F_WRLCK, os.SEEK_SET, offset, length, 0))
+        try:
+            yield
+        finally:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_UNLCK, os.SEEK_SET, offset, length, 0))
+
+    def begin_sync(self, offset: int, length: int) -> None:
+        """Begin to bring a range to the disk, so that `sync` finds little left to wait for; does not wait itself."""
+        # The advice says that we do not need the pages: Linux starts to write them, and keeps those it has to write.
+        os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_DONTNEED)
+
     def sync(self) -> None:
         """Return when the bytes written so far would survive a power cut."""
         os.fdatasync(self._descriptor)
-
-    def size(self) -> int:
-        """Bytes from the start to the last one written, holes included."""
-        return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
         """Give the file and the lock back."""
@@ -78,11 +89,11 @@ class Staging:
 
     def open_shared(self, tenant: str, session_id: UUID) -> StagedFile:
         """Open a session's file, made if it is missing, to write beside others; `Busy` while someone holds it alone."""
-        return self._open(tenant, session_id, fcntl.LOCK_SH)
+        return self._open(tenant, session_id, fcntl.F_RDLCK)
 
     def open_alone(self, tenant: str, session_id: UUID) -> StagedFile:
         """Open a session's file, made if it is missing, with nobody else in it; `Busy` while somebody is."""
-        return self._open(tenant, session_id, fcntl.LOCK_EX)
+        return self._open(tenant, session_id, fcntl.F_WRLCK)
 
     def remove(self, tenant: str, session_id: UUID) -> None:
         """Remove a session's file, if it has one; who has it open keeps what they have."""
@@ -96,13 +107,13 @@ class Staging:
             return []
         return [UUID(name) for name in names if _SESSION_ID.fullmatch(name)]
 
-    def _open(self, tenant: str, session_id: UUID, lock: int) -> StagedFile:
+    def _open(self, tenant: str, session_id: UUID, kind: int) -> StagedFile:
         path = self._path(tenant, session_id)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(kind, os.SEEK_SET, _WHOLE, 1, 0))
+        except (BlockingIOError, PermissionError) as error:  # POSIX leaves the choice between the two
             os.close(descriptor)
             raise Busy(str(path)) from error
         return StagedFile(descriptor)

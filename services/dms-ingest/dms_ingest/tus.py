@@ -5,8 +5,8 @@ offset, or sends from it, wants to go on: a request that still holds the upload 
 open blocks nobody, and two that send at one offset never mix.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -14,10 +14,12 @@ from dms_ingest.admission import admit_upload
 from dms_ingest.checksums import Checksum
 from dms_ingest.completing import Completer
 from dms_ingest.concatenating import Concatenator, read_parts
+from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.ending import end_upload
 from dms_ingest.receiving import BeyondEnd, Receiver, UploadCompleting, UploadLocked
 from dms_ingest.settings import Settings
 from dms_ingest.staging import StagedFile, Staging
+from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import (
     LengthFixed,
     NewSession,
@@ -31,7 +33,7 @@ from dms_ingest.upload_sessions import (
     set_length,
 )
 from nexarch.auth import User
-from nexarch.errors import Conflict, Forbidden, Unavailable
+from nexarch.errors import Conflict, Forbidden, Invalid, Unavailable
 from nexarch.tenancy import TenantPools
 
 
@@ -53,6 +55,16 @@ class FinalUpload(Forbidden):
     title = "The upload takes no bytes"
 
 
+class DuplicateUpload(Invalid):
+    """A document has these bytes already: revision `revision` of `document_id`.
+
+    The JSON face says so with 409 `duplicate-file`. To tus clients that is a wrong offset: they would send it again.
+    """
+
+    code = "duplicate-upload"
+    title = "The file is there already"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
     """What a request brings: bytes from `offset` on, until `read` returns none."""
@@ -69,14 +81,20 @@ class TusUploads:
     """The uploads of all tenants in this process."""
 
     def __init__(
-        self, settings: Settings, tenants: TenantPools, staging: Staging, receiver: Receiver, completer: Completer
+        self,
+        settings: Settings,
+        tenants: TenantPools,
+        staging: Staging,
+        keys: StagingKeys,
+        receiver: Receiver,
+        completer: Completer,
     ) -> None:
         self._settings = settings
         self._tenants = tenants
         self._staging = staging
         self._receiver = receiver
         self._completer = completer
-        self._concatenator = Concatenator(tenants, staging, receiver, lifetime_s=settings.upload_lifetime_s)
+        self._concatenator = Concatenator(tenants, staging, keys, receiver, lifetime_s=settings.upload_lifetime_s)
 
     async def create(self, user: User, new: NewSession, first: Chunk | None) -> Session:
         """Open an upload and take its first chunk; nobody learns the id of one whose first chunk failed: it is ended.
@@ -163,7 +181,7 @@ class TusUploads:
         if chunk.checksum is not None and session.ranges() and session.ranges()[-1][1] > chunk.offset:
             # The JSON face brought bytes from further on. A chunk that is refused may lie over them.
             async with self._tenants.acquire(user.tenant) as conn:
-                await forget_received(conn, session_id, chunk.offset)
+                await forget_received(conn, session_id, [(chunk.offset, session.size_bytes)])
         await chunk.go_on()
         await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
 
@@ -182,7 +200,8 @@ class TusUploads:
         if session.state != "open" or session.concat_kind == "partial" or not session.is_whole():
             return session
         try:
-            await self._completer.complete(user, session.id)
+            with duplicates_told():
+                await self._completer.complete(user, session.id)
         except UploadCompleting as error:
             raise UploadLocked(error.detail, retry_after_s=1) from error
         return await self._get(user, session.id)
@@ -190,6 +209,15 @@ class TusUploads:
     async def _get(self, user: User, session_id: UUID) -> Session:
         async with self._tenants.acquire(user.tenant) as conn:
             return await get_session(conn, user.id, session_id)
+
+
+@contextmanager
+def duplicates_told() -> Iterator[None]:
+    """Within the block a DuplicateFile becomes a DuplicateUpload."""
+    try:
+        yield
+    except DuplicateFile as error:
+        raise DuplicateUpload(error.detail, **error.members) from error
 
 
 def _refuse_misplaced(session: Session, chunk: Chunk) -> None:

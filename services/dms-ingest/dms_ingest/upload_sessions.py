@@ -13,6 +13,7 @@ import asyncpg
 from dms_ingest.documents import DocumentNotFound
 from dms_ingest.folders import FolderNotFound
 from dms_ingest.names import NameRefused
+from dms_ingest.revisions import WrappingOutdated
 from nexarch.db import Connection, fetch_optional
 from nexarch.errors import Conflict, Invalid, NotFound
 from nexarch.idempotency import IdempotencyKeyReused
@@ -96,6 +97,14 @@ class Session:
     def is_whole(self) -> bool:
         """Whether all is there to make a document of it, or a part of one."""
         return not self.length_deferred and not self.missing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedKey:
+    """The key of a session's staged bytes, under the tenant's KEK of this version."""
+
+    wrapped_key: bytes
+    kek_version: int
 
 
 async def create_session(
@@ -241,21 +250,44 @@ async def extend_session(conn: Connection, session_id: UUID, *, lifetime_s: floa
     await conn.execute(sql, session_id, lifetime_s)
 
 
-async def forget_received(conn: Connection, session_id: UUID, from_offset: int) -> None:
-    """Take back what was recorded from an offset on: the disk has lost it."""
+async def forget_received(conn: Connection, session_id: UUID, lost: Sequence[tuple[int, int]]) -> None:
+    """Take back ranges that were recorded: the disk has not kept them."""
     sql = """
         UPDATE upload_sessions
-        SET received = received * int8multirange(int8range(0, $2)), updated_at = now()
+        SET received = received - $2::int8multirange, updated_at = now()
         WHERE id = $1 AND state = 'open'
     """
-    await conn.execute(sql, session_id, from_offset)
+    await conn.execute(sql, session_id, [asyncpg.Range(start, stop) for start, stop in lost])
+
+
+async def claim_key(conn: Connection, session_id: UUID, new: WrappedKey) -> WrappedKey:
+    """The key that the session has, else this new one, which it has from now on.
+
+    Raises UploadNotFound if it is not open, and WrappingOutdated.
+    """
+    sql = """
+        UPDATE upload_sessions
+        SET wrapped_key = coalesce(wrapped_key, $2), kek_version = coalesce(kek_version, $3)
+        WHERE id = $1 AND state = 'open'
+        RETURNING wrapped_key, kek_version
+    """
+    try:
+        claimed = await fetch_optional(conn, WrappedKey, sql, session_id, new.wrapped_key, new.kek_version)
+    except asyncpg.ForeignKeyViolationError as error:
+        if error.constraint_name != "upload_sessions_kek_version_fkey":
+            raise
+        raise WrappingOutdated from error
+    if claimed is None:
+        raise UploadNotFound("The upload was ended meanwhile.")
+    return claimed
 
 
 async def close_session(conn: Connection, session_id: UUID, document_id: UUID, revision_id: UUID) -> bool:
-    """Mark an open session complete; False if somebody else closed it first."""
+    """Mark an open session complete, whose staged bytes nobody can read any more; False if it was closed before."""
     sql = """
         UPDATE upload_sessions
-        SET state = 'complete', completed_document_id = $2, completed_revision_id = $3, updated_at = now()
+        SET state = 'complete', completed_document_id = $2, completed_revision_id = $3, wrapped_key = NULL,
+            kek_version = NULL, updated_at = now()
         WHERE id = $1 AND state = 'open'
         RETURNING true
     """
@@ -265,7 +297,8 @@ async def close_session(conn: Connection, session_id: UUID, document_id: UUID, r
 async def give_parts_to(conn: Connection, final_id: UUID, part_ids: Sequence[UUID]) -> None:
     """Note that a final upload has the bytes of these partial ones."""
     sql = (
-        "UPDATE upload_sessions SET concat_into = $1, updated_at = now() WHERE id = ANY($2) AND concat_kind = 'partial'"
+        "UPDATE upload_sessions SET concat_into = $1, wrapped_key = NULL, kek_version = NULL, updated_at = now()"
+        " WHERE id = ANY($2) AND concat_kind = 'partial'"
     )
     await conn.execute(sql, final_id, part_ids)
 
@@ -276,10 +309,10 @@ async def delete_complete(conn: Connection, session_id: UUID) -> None:
 
 
 async def abort_session(conn: Connection, session_id: UUID) -> bool:
-    """End an open session for good; False if it was not open. Its Idempotency-Key is free again."""
+    """End an open session for good: its Idempotency-Key is free, its bytes are unreadable. False if it was not open."""
     sql = """
         UPDATE upload_sessions
-        SET state = 'aborted', idempotency_key = NULL, updated_at = now()
+        SET state = 'aborted', idempotency_key = NULL, wrapped_key = NULL, kek_version = NULL, updated_at = now()
         WHERE id = $1 AND state = 'open'
         RETURNING true
     """
@@ -291,7 +324,7 @@ async def abort_expired(conn: Connection) -> int:
     sql = """
         WITH expired AS (
             UPDATE upload_sessions
-            SET state = 'aborted', idempotency_key = NULL, updated_at = now()
+            SET state = 'aborted', idempotency_key = NULL, wrapped_key = NULL, kek_version = NULL, updated_at = now()
             WHERE state = 'open' AND expires_at <= now()
             RETURNING id
         )

@@ -23,6 +23,7 @@ _COMMANDS = {
     "download": "nexarch.cli.download:download",
     "tenants": "nexarch.cli.tenants:tenants",
     "users": "nexarch.cli.users:users",
+    "keys": "nexarch.cli.keys:keys",
     "flags": "nexarch.cli.flags:flags",
     "modules": "nexarch.cli.modules:modules",
     "jobs": "nexarch.cli.jobs:jobs",

@@ -74,7 +74,7 @@ def show_fields(fields: Sequence[tuple[str, object]]) -> None:
     _stdout().print(table)
 
 
-_NUMERIC = {"size", "revision", "attempts", "version", "pending"}
+_NUMERIC = {"size", "revision", "attempts", "version", "pending", "rows", "resealed", "left"}
 _COPIED = {"id", "document", "job"}  # ids, which people copy: never broken over two lines
 
 

@@ -40,7 +40,7 @@ _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_OBJECT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PAGE = 1000  # objects of a listing for one hop to a thread
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
 
 
 class LocalStorage:

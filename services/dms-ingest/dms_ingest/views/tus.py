@@ -15,7 +15,7 @@ from dms_ingest.checksums import ALGORITHMS
 from dms_ingest.keys import SETTINGS, TUS
 from dms_ingest.names import composed
 from dms_ingest.tenant_settings import get_settings
-from dms_ingest.tus import Chunk, OffsetConflict
+from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
 from dms_ingest.tus_headers import CHUNK_TYPE, EXTENSIONS, VERSION, Concat, HeaderRefused
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.cors import add_cors, is_preflight
@@ -151,8 +151,12 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
         )
     file = FileMetadata(filename=_PART) if is_part else _read(pairs)
     settings = request.app[SETTINGS]
+    sha256 = None if file.sha256 is None else bytes.fromhex(file.sha256)
     async with tenant_connection(request) as conn:
-        await admit_upload(conn, settings, mime_type=None if is_part else file.filetype, size_bytes=size)
+        with duplicates_told():
+            await admit_upload(
+                conn, settings, mime_type=None if is_part else file.filetype, size_bytes=size, sha256=sha256
+            )
         limit = most_bytes(settings, await get_settings(conn))
     return NewSession(
         filename=file.filename,
@@ -160,7 +164,7 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
         size_bytes=limit if size is None else size,
         folder_id=file.folder_id,
         document_id=None,
-        sha256=None if file.sha256 is None else bytes.fromhex(file.sha256),
+        sha256=sha256,
         length_deferred=deferred,
         tus_metadata=tus_headers.metadata_header(pairs),
         concat_kind="partial" if is_part else None,
