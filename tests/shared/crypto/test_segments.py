@@ -219,6 +219,19 @@ def test_another_key_or_place_is_refused_without_naming_the_key() -> None:
         assert key.hex() not in refusal.value.detail
 
 
+def test_an_object_opens_for_its_tenant_document_and_revision_only() -> None:
+    place = {"tenant_id": UUID(int=1), "document_id": UUID(int=2), "revision_id": UUID(int=3)}
+    stored = sealed(TEXT, aad=object_aad(**place))
+
+    assert opened(stored, aad=object_aad(**place)) == TEXT
+    for other in place:
+        with pytest.raises(ObjectDamaged):
+            opened(stored, aad=object_aad(**place | {other: UUID(int=9)}))
+    for one, another in [("tenant_id", "document_id"), ("document_id", "revision_id")]:
+        with pytest.raises(ObjectDamaged):
+            opened(stored, aad=object_aad(**place | {one: place[another], another: place[one]}))
+
+
 def test_after_damage_nothing_more_is_opened() -> None:
     stored = bytearray(sealed(TEXT))
     stored[82 + 20] ^= 1
