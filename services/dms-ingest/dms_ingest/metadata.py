@@ -1,9 +1,11 @@
 """Metadata: fields of five types that a tenant defines, and their values on documents."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -14,6 +16,11 @@ from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Invalid, NotFound
 
 FieldValue = str | bool | int | float
+
+
+_DIGITS = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,300})?", re.ASCII)
+_DOUBLE_DIGITS = 15  # a decimal number of so many digits comes back from an IEEE 754 double as it was
+_LONGEST_TEXT = 10_000
 
 
 class FieldNotFound(NotFound):
@@ -75,10 +82,11 @@ class Value:
 
     @property
     def value(self) -> FieldValue:
-        """The value as JSON holds it: a date as ISO 8601, a whole number as an integer."""
+        """The value as JSON holds it: a date as ISO 8601, a whole number as an integer, one with more than 15 digits
+        and a point as a string of them, since readers of JSON would lose some.
+        """
         if self.value_number is not None:
-            whole = self.value_number == self.value_number.to_integral_value()
-            return int(self.value_number) if whole else float(self.value_number)
+            return _number_as_json(self.value_number)
         if self.value_date is not None:
             return self.value_date.isoformat()
         if self.value_bool is not None:
@@ -194,30 +202,62 @@ async def clear_value(conn: Connection, document_id: UUID, field_id: UUID) -> No
         raise ValueNotFound("The document has no value in this field.")
 
 
-Columns = tuple[str | None, Decimal | None, date | None, bool | None, str | None]
+class Columns(NamedTuple):
+    """A value in the column of its type; the others are None."""
+
+    text: str | None = None
+    number: Decimal | None = None
+    day: date | None = None
+    yes: bool | None = None
+    select: str | None = None
 
 
 def typed(field_type: str, value: FieldValue) -> Columns:
     """The value in the column of its type: text, number, date, bool, select. Raises ValueRefused for another type."""
     match field_type, value:
         case "bool", bool():
-            return (None, None, None, value, None)
-        case "number", int() | float() if not isinstance(value, bool):
-            return (None, _number(value), None, None, None)
+            return Columns(yes=value)
+        case "number", int() | float() | str() if not isinstance(value, bool):
+            return Columns(number=_number(value))
         case "date", str():
-            return (None, None, _date(value), None, None)
+            return Columns(day=_date(value))
         case "text", str():
-            return (value, None, None, None, None)
+            return Columns(text=_text(value))
         case "select", str():
-            return (None, None, None, None, composed(value))
+            return Columns(select=_text(composed(value)))
     raise ValueRefused(f"A field of type {field_type} does not take this value.", field_type=field_type)
 
 
-def _number(value: float) -> Decimal:
+def _number(value: float | str) -> Decimal:
+    """The number that was meant, to the last digit, or none: a double holds 15 digits for certain."""
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
+        raise ValueRefused(
+            "A number is written as -1234.5, with at most 309 digits before the point.", field_type="number"
+        )
     number = Decimal(str(value))
     if not number.is_finite() or number.adjusted() > 308:
         raise ValueRefused("A number is finite and below 10^309.", field_type="number")
+    if isinstance(value, float) and len(number.normalize().as_tuple().digits) > _DOUBLE_DIGITS:
+        raise ValueRefused(
+            'A number with a point and more than 15 digits is sent as a string, "0.1234567890123456": as a number it '
+            "would lose some.",
+            field_type="number",
+        )
     return number
+
+
+def _text(value: str) -> str:
+    if not 1 <= len(value) <= _LONGEST_TEXT or "\x00" in value:
+        raise ValueRefused("A text has 1 to 10,000 characters, none of them NUL.")
+    return value
+
+
+def _number_as_json(number: Decimal) -> FieldValue:
+    if number == number.to_integral_value():
+        return int(number)
+    if len(number.normalize().as_tuple().digits) <= _DOUBLE_DIGITS:
+        return float(number)
+    return f"{number:f}"
 
 
 def _date(value: str) -> date:

@@ -3,6 +3,7 @@
 from http import HTTPStatus
 
 from dms_ingest.admission import FileTooLarge
+from dms_ingest.bulk import BulkRefused
 from dms_ingest.byte_ranges import RangeNotSatisfiable
 from dms_ingest.checksums import ChecksumMismatch
 from dms_ingest.completing import UploadIncomplete
@@ -46,6 +47,7 @@ from dms_ingest.tus_headers import CHUNK_TYPE, HeaderRefused, VersionUnknown
 from dms_ingest.upload_sessions import LengthFixed, UploadClosed, UploadNotFound
 from dms_ingest.views import (
     audit,
+    bulk,
     documents,
     downloads,
     folders,
@@ -131,6 +133,7 @@ ROUTES = [
     Route("POST", "/files/{id}", tus.overridden, _EDITOR, None, _NO_CONTENT, takes=CHUNK_TYPE, errors=_APPEND_ERRORS),
 
     Route("GET", "/v1/documents", documents.list_documents, _VIEWER, documents.DocumentPage, errors=[BadCursor]),
+    Route("POST", "/v1/documents/bulk", bulk.change, _EDITOR, bulk.BulkAnswer, max_body=8 << 20, errors=[BulkRefused]),
     Route("GET", "/v1/documents/{id}", documents.get, _VIEWER, documents.DocumentAnswer, errors=[DocumentNotFound]),
     Route("PATCH", "/v1/documents/{id}", documents.change, _EDITOR, documents.DocumentAnswer,
           errors=[DocumentNotFound, FolderNotFound, NameRefused, VersionChanged]),

@@ -47,7 +47,10 @@ class FieldPage(BaseModel):
 
 
 class NewValue(BaseModel):
-    """A value of the field's type: a string, a number, true or false; a date as "2024-12-31"."""
+    """A value of the field's type: a string, a number, true or false; a date as "2024-12-31".
+
+    A number with a point and more than 15 digits is a string of them, so that none is lost.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
