@@ -489,6 +489,21 @@ async def test_a_file_that_a_document_has_already_is_refused_so_that_no_client_s
     assert await number_of_documents(tus) == 1
 
 
+async def test_bytes_that_the_disk_lost_are_asked_for_again(tus: Tus) -> None:
+    content = a_pdf(1_000_000)
+    path = await tus.create(len(content))
+    await tus.ingest.put(tus.person, path.rpartition("/")[2], content)
+    os.truncate(tus.ingest.settings.staging_dir / tus.person.tenant.slug / path.rpartition("/")[2], 300_000)
+
+    head = await tus.head(path)
+    answer = await tus.patch(path, head.offset, content[head.offset :])
+
+    assert head.status == 200
+    assert head.offset <= 300_000
+    assert head.document_id is None
+    assert (await document_of(tus, answer.document_id))[2] == hashlib.sha256(content).hexdigest()
+
+
 # --- expiration
 
 

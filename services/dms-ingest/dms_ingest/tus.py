@@ -10,9 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+import structlog
+
 from dms_ingest.admission import admit_upload
 from dms_ingest.checksums import Checksum
-from dms_ingest.completing import Completer
+from dms_ingest.completing import Completer, UploadIncomplete
 from dms_ingest.concatenating import Concatenator, read_parts
 from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.ending import end_upload
@@ -35,6 +37,8 @@ from dms_ingest.upload_sessions import (
 from nexarch.auth import User
 from nexarch.errors import Conflict, Forbidden, Invalid, Unavailable
 from nexarch.tenancy import TenantPools
+
+log = structlog.get_logger(__name__)
 
 
 class OffsetConflict(Conflict):
@@ -157,7 +161,11 @@ class TusUploads:
             return session
         async with self._receiver.alone(user.tenant, session_id) as file:
             await self._append_alone(user, session_id, chunk, file)
-        return await self._finish(user, await self._get(user, session_id))
+        before = await self._get(user, session_id)
+        after = await self._finish(user, before)
+        if after.offset() < before.offset():  # 204 would say that what came is kept
+            raise OffsetConflict(after.offset())
+        return after
 
     async def end(self, user: User, session_id: UUID) -> None:
         """End an upload; of a complete one the document stays, and the upload is forgotten.
@@ -196,12 +204,14 @@ class TusUploads:
             return await get_session(conn, user.id, session.id)
 
     async def _finish(self, user: User, session: Session) -> Session:
-        """Complete a session that is whole, and return it as it is then."""
+        """Complete a session that is whole, and return it as it is then: open still where the disk has lost bytes."""
         if session.state != "open" or session.concat_kind == "partial" or not session.is_whole():
             return session
         try:
             with duplicates_told():
                 await self._completer.complete(user, session.id)
+        except UploadIncomplete:
+            log.warning("bytes of a whole upload were lost", session=str(session.id))
         except UploadCompleting as error:
             raise UploadLocked(error.detail, retry_after_s=1) from error
         return await self._get(user, session.id)
