@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from support.ingest import PDF, Ingest, Person, sign_in_another, tenant_database
+from support.ingest import PDF, Ingest, Person, sign_in, sign_in_another, tenant_database
 from support.services import CoreApi
 from support.tus import VERSION, Answer, Tus, metadata
 
@@ -94,6 +94,18 @@ async def test_who_lost_the_answer_asks_again_and_gets_the_same_document(tus: Tu
     assert (again.status, again.document_id) == (201, first.document_id)
     assert again.headers["Location"] == first.headers["Location"]
     assert await number_of_documents(tus) == 1
+
+
+async def test_who_asks_again_is_not_told_that_the_file_is_there_already(core_api: CoreApi, ingest: Ingest) -> None:
+    tus = Tus(ingest, await sign_in(core_api, role="admin"))
+    await ingest.call(tus.person, "PATCH", "/v1/settings", json={"duplicates": "reject"})
+    told = metadata(filename="ganz.pdf", sha256=hashlib.sha256(PDF).hexdigest())["Upload-Metadata"]
+    path = await a_part(tus, PDF)
+    first = await join(tus, path, Upload_Metadata=told)
+
+    again = await join(tus, path, Upload_Metadata=told)
+
+    assert (again.status, again.document_id) == (201, first.document_id)
 
 
 async def test_eight_who_ask_at_once_get_one_document(tus: Tus) -> None:

@@ -12,7 +12,7 @@ from support.command import Command
 from support.up import free_ports_in_a_row, running_up
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/cli.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/uploads.md"]
 
 
 @pytest.mark.database

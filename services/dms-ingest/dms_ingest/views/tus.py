@@ -155,7 +155,12 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
     async with tenant_connection(request) as conn:
         with duplicates_told():
             await admit_upload(
-                conn, settings, mime_type=None if is_part else file.filetype, size_bytes=size, sha256=sha256
+                conn,
+                settings,
+                mime_type=None if is_part else file.filetype,
+                size_bytes=size,
+                # A file of parts may be asked for again because an answer was lost: then it is there, and is this one.
+                sha256=None if is_final else sha256,
             )
         limit = most_bytes(settings, await get_settings(conn))
     return NewSession(
