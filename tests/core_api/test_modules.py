@@ -1,5 +1,7 @@
 """Modules: registering, and for which tenants they are active."""
 
+from uuid import uuid4
+
 import pytest
 
 from support.services import CoreApi
@@ -93,6 +95,49 @@ async def test_an_inactive_module_is_refused_in_every_call_for_a_tenant(core_api
         assert problem["flags_off"] == ["dms"]
     _, usage = await core_api.call("GET", "/v1/usage")
     assert usage["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("module_id", "allowed"),
+    [("dms_ingest", {"database", "kek", "usage"}), ("dms_worker", {"database", "kek"}), ("alerter", set())],
+)
+async def test_a_module_gets_of_a_tenant_what_it_is_meant_to_and_no_more(
+    core_api: CoreApi, module_id: str, allowed: set[str]
+) -> None:
+    tenant = await core_api.create_tenant()
+    path = f"/v1/tenants/{tenant.slug}"
+    delta = {"id": str(uuid4()), "tenant_slug": tenant.slug, "metric": "storage_bytes", "delta": 1}
+    calls: list[tuple[str, str, str, object]] = [
+        ("database", "GET", f"{path}/database", None),
+        ("kek", "GET", f"{path}/kek", None),
+        ("kek", "GET", f"{path}/kek/versions", None),
+        ("kek", "POST", f"{path}/kek/retire", None),
+        ("usage", "POST", "/v1/usage", [delta]),
+    ]
+
+    for scope, method, url, body in calls:
+        status, answer = await core_api.as_module(module_id, method, url, json=body)
+
+        if scope in allowed:
+            assert status == 200, url
+        else:
+            assert (status, answer["type"], answer["right"]) == (403, "/problems/scope-missing", scope), url
+
+
+async def test_a_new_module_gets_nothing_of_a_tenant_until_an_operator_says_so(core_api: CoreApi) -> None:
+    _, made = await core_api.call("POST", "/v1/modules", json={"id": "billing", "version": "1"})
+    _, given = await core_api.call("PUT", "/v1/modules/billing", json={"version": "1", "scopes": ["usage", "kek"]})
+    _, as_before = await core_api.call("PUT", "/v1/modules/billing", json={"version": "2"})
+    _, taken = await core_api.call("PUT", "/v1/modules/billing", json={"version": "2", "scopes": []})
+    unknown, _ = await core_api.call("PUT", "/v1/modules/billing", json={"version": "2", "scopes": ["root"]})
+
+    assert [module["scopes"] for module in (made, given, as_before, taken)] == [
+        [],
+        ["kek", "usage"],
+        ["kek", "usage"],
+        [],
+    ]
+    assert unknown == 422
 
 
 async def test_a_deleted_flag_makes_the_modules_that_need_it_inactive(core_api: CoreApi) -> None:

@@ -17,7 +17,7 @@ import asyncpg
 from core_api import credentials, operators, signing_keys
 from core_api.flags import add_flag_for_all
 from core_api.master_key import MasterKey
-from core_api.modules import ModuleExists, register_module
+from core_api.modules import ModuleExists, Scope, register_module
 from core_api.secret_text import new_module_secret, new_operator_token
 from core_api.settings import Settings
 from nexarch.crypto.envelope import SealBroken
@@ -27,7 +27,11 @@ from nexarch.private_files import SecretFolder
 from nexarch.settings import load
 from nexarch.template import ensure_template
 
-MODULES = ("dms_ingest", "dms_worker", "alerter")
+MODULES: dict[str, frozenset[Scope]] = {
+    "dms_ingest": frozenset({Scope.DATABASE, Scope.KEK, Scope.USAGE}),
+    "dms_worker": frozenset({Scope.DATABASE, Scope.KEK}),
+    "alerter": frozenset(),
+}
 FLAG = "dms"
 OPERATOR = "bootstrap"
 OPERATOR_FILE = "operator-token"
@@ -88,9 +92,9 @@ async def _check_master_key(conn: Connection, master: MasterKey) -> None:
 async def _modules(conn: Connection) -> list[str]:
     await add_flag_for_all(conn, FLAG, "The document modules; off for a tenant, they refuse to work for it.")
     done = []
-    for module_id in MODULES:
+    for module_id, scopes in MODULES.items():
         try:
-            await register_module(conn, module_id, version("core-api"), [FLAG])
+            await register_module(conn, module_id, version("core-api"), [FLAG], scopes)
         except ModuleExists:
             continue
         done.append(f"module {module_id} registered")

@@ -3,10 +3,11 @@
 A module is active for a tenant when it is registered and all its required flags are on for that tenant.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from uuid import UUID
 
 import asyncpg
@@ -19,6 +20,14 @@ from nexarch.errors import Conflict, Forbidden, NotFound
 
 ID = r"^[a-z][a-z0-9_]{0,62}$"
 VERSION = r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$"
+
+
+class Scope(StrEnum):
+    """What a module may ask for, beside what every module may."""
+
+    DATABASE = "database"  # the address of tenants' databases, with the password of their roles
+    KEK = "kek"  # tenants' keys
+    USAGE = "usage"  # reports of tenants' usage
 
 
 class NoSuchModule(NotFound):
@@ -49,6 +58,13 @@ class ModuleNotActive(Forbidden):
     title = "The module is not active for this tenant"
 
 
+class ScopeMissing(Forbidden):
+    """The module is not meant to ask for this; the member `right` names the scope that it lacks."""
+
+    code = "scope-missing"
+    title = "The module has no right to this"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
     """One row of `modules`; `base_url` and `announced_at` come from the module itself."""
@@ -56,6 +72,7 @@ class Module:
     id: str
     version: str
     required_flags: list[str]
+    scopes: list[str]
     base_url: str | None
     created_at: datetime
     announced_at: datetime | None
@@ -67,30 +84,40 @@ class Activation:
 
     tenant_id: UUID
     tenant_status: str
+    scopes: list[str]
     flags_off: list[str]
 
 
-async def register_module(conn: Connection, module_id: str, version: str, required_flags: Sequence[str]) -> Module:
+async def register_module(
+    conn: Connection, module_id: str, version: str, required_flags: Sequence[str], scopes: Collection[Scope] = ()
+) -> Module:
     """Add a module; `ModuleExists`, `ModulePrefixTaken`."""
     sql = """
-        INSERT INTO modules (id, version, required_flags)
-        VALUES ($1, $2, $3)
-        RETURNING id, version, required_flags, base_url, created_at, announced_at
+        INSERT INTO modules (id, version, required_flags, scopes)
+        VALUES ($1, $2, $3, $4)
+        RETURNING id, version, required_flags, scopes, base_url, created_at, announced_at
     """
     async with _writing(conn, module_id):
-        return await fetch_one(conn, Module, sql, module_id, version, sorted(set(required_flags)))
+        return await fetch_one(conn, Module, sql, module_id, version, sorted(set(required_flags)), sorted(set(scopes)))
 
 
-async def replace_module(conn: Connection, module_id: str, version: str, required_flags: Sequence[str]) -> Module:
-    """Change a module's version and required flags; `NoSuchModule`."""
+async def replace_module(
+    conn: Connection,
+    module_id: str,
+    version: str,
+    required_flags: Sequence[str],
+    scopes: Collection[Scope] | None = None,
+) -> Module:
+    """Change a module's version, required flags and scopes, which stay as they are for None; `NoSuchModule`."""
     sql = """
         UPDATE modules
-           SET version = $2, required_flags = $3
+           SET version = $2, required_flags = $3, scopes = coalesce($4, scopes)
          WHERE id = $1
-        RETURNING id, version, required_flags, base_url, created_at, announced_at
+        RETURNING id, version, required_flags, scopes, base_url, created_at, announced_at
     """
+    wanted = None if scopes is None else sorted(set(scopes))
     async with _writing(conn, module_id):
-        module = await fetch_optional(conn, Module, sql, module_id, version, sorted(set(required_flags)))
+        module = await fetch_optional(conn, Module, sql, module_id, version, sorted(set(required_flags)), wanted)
     if module is None:
         raise NoSuchModule(f"There is no module {module_id!r}.", module=module_id)
     return module
@@ -115,7 +142,7 @@ async def _writing(conn: Connection, module_id: str) -> AsyncIterator[None]:
 async def get_module(conn: Connection, module_id: str) -> Module:
     """One module; `NoSuchModule`."""
     sql = """
-        SELECT id, version, required_flags, base_url, created_at, announced_at
+        SELECT id, version, required_flags, scopes, base_url, created_at, announced_at
           FROM modules
          WHERE id = $1
     """
@@ -128,7 +155,7 @@ async def get_module(conn: Connection, module_id: str) -> Module:
 async def list_modules(conn: Connection, *, after: str, limit: int) -> list[Module]:
     """The next `limit` modules by id, after an id ('' for the first page)."""
     sql = """
-        SELECT id, version, required_flags, base_url, created_at, announced_at
+        SELECT id, version, required_flags, scopes, base_url, created_at, announced_at
           FROM modules
          WHERE id > $1
          ORDER BY id
@@ -143,7 +170,7 @@ async def announce(conn: Connection, module_id: str, version: str, base_url: str
         UPDATE modules
            SET version = $2, base_url = $3, announced_at = now()
          WHERE id = $1
-        RETURNING id, version, required_flags, base_url, created_at, announced_at
+        RETURNING id, version, required_flags, scopes, base_url, created_at, announced_at
     """
     module = await fetch_optional(conn, Module, sql, module_id, version, base_url)
     if module is None:
@@ -154,7 +181,7 @@ async def announce(conn: Connection, module_id: str, version: str, base_url: str
 async def get_activation(conn: Connection, module_id: str, slug: str) -> Activation:
     """How a module stands with a tenant; `NoSuchModule`, `NoSuchTenant`."""
     sql = """
-        SELECT tenants.id AS tenant_id, tenants.status AS tenant_status,
+        SELECT tenants.id AS tenant_id, tenants.status AS tenant_status, modules.scopes,
                ARRAY(SELECT required
                        FROM unnest(modules.required_flags) AS required
                       WHERE NOT EXISTS (SELECT FROM feature_flags WHERE key = required AND enabled_for_all)
@@ -172,10 +199,10 @@ async def get_activation(conn: Connection, module_id: str, slug: str) -> Activat
     return activation
 
 
-async def admit(conn: Connection, module_id: str, slug: str) -> UUID:
-    """The id of a tenant that a module may work for at this moment.
+async def admit(conn: Connection, module_id: str, slug: str, scope: Scope) -> UUID:
+    """The id of a tenant that a module may work for at this moment, and ask such a thing of.
 
-    `NoSuchTenant`, `TenantUnfinished`, `TenantSuspended`, `ModuleNotActive`.
+    `NoSuchTenant`, `TenantUnfinished`, `TenantSuspended`, `ModuleNotActive`, `ScopeMissing`.
     """
     activation = await get_activation(conn, module_id, slug)
     check_active(slug, activation.tenant_status)
@@ -186,4 +213,6 @@ async def admit(conn: Connection, module_id: str, slug: str) -> UUID:
             tenant=slug,
             flags_off=list(activation.flags_off),
         )
+    if scope not in activation.scopes:
+        raise ScopeMissing(f"This call needs the right: {scope}.", right=scope, module=module_id)
     return activation.tenant_id

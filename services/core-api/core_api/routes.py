@@ -5,7 +5,7 @@ from http import HTTPStatus
 from core_api.credentials import ExpiryInThePast, LastCredential, NoSuchCredential, TwoCredentialsLive
 from core_api.flags import NoSuchFlag, UnknownTargets
 from core_api.key_rotation import TenantNotSuspended
-from core_api.modules import ModuleExists, ModuleNotActive, ModulePrefixTaken, NoSuchModule
+from core_api.modules import ModuleExists, ModuleNotActive, ModulePrefixTaken, NoSuchModule, ScopeMissing
 from core_api.operators import NoSuchOperator
 from core_api.passwords import SignInBusy
 from core_api.provisioning import DatabaseNameTaken, InvalidTenant, SlugTaken, TemplateBusy
@@ -37,7 +37,7 @@ from nexarch.routing import Route
 _OPERATOR, _SERVICE = Access.OPERATOR, Access.SERVICE
 _CREATED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
 _WORKABLE = [NoSuchTenant, TenantSuspended, TenantUnfinished]
-_ADMITTED = [*_WORKABLE, ModuleNotActive]
+_ADMITTED = [*_WORKABLE, ModuleNotActive, ScopeMissing]
 
 # fmt: off
 ROUTES = [

@@ -1,6 +1,7 @@
 """HTTP for modules that work for a tenant: its database, its key, its usage.
 
-Every one of these asks `modules.admit` first, so an inactive module or a suspended tenant is refused in one place.
+Every one of these asks `modules.admit` first, so an inactive module, a missing right or a suspended tenant is refused
+in one place.
 """
 
 import base64
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core_api import usage
 from core_api.keys import MASTER_KEY, REGISTRY, SETTINGS
-from core_api.modules import admit
+from core_api.modules import Scope, admit
 from core_api.tenant_access import open_login
 from core_api.tenant_keys import open_key
 from core_api.usage import Delta
@@ -74,7 +75,7 @@ async def database(request: web.Request) -> web.Response:
     """`GET /v1/tenants/{slug}/database`: the address of the tenant's database, and the role's password."""
     slug = slug_in_path(request)
     async with request.app[REGISTRY].acquire() as conn:
-        tenant_id = await admit(conn, calling_module(request), slug)
+        tenant_id = await admit(conn, calling_module(request), slug, Scope.DATABASE)
         login = await open_login(conn, request.app[MASTER_KEY], tenant_id)
     host, port = request.app[SETTINGS].tenant_database
     answer = DatabaseAnswer(
@@ -93,7 +94,7 @@ async def kek(request: web.Request, query: KeyVersion) -> web.Response:
     """`GET /v1/tenants/{slug}/kek`: the tenant's key, for one wrapping or unwrapping; do not keep it."""
     slug = slug_in_path(request)
     async with request.app[REGISTRY].acquire() as conn:
-        tenant_id = await admit(conn, calling_module(request), slug)
+        tenant_id = await admit(conn, calling_module(request), slug, Scope.KEK)
         key, version = await open_key(conn, request.app[MASTER_KEY], tenant_id, query.version)
     answer = KeyAnswer(tenant_kek_base64=base64.b64encode(key).decode(), kek_version=version)
     return json_response(answer, HTTPStatus.OK, _NO_STORE)
@@ -103,7 +104,10 @@ async def report_usage(request: web.Request, body: UsageDeltas) -> web.Response:
     """`POST /v1/usage`: changes of tenants' usage; all are applied, or none if one tenant is refused."""
     module_id = calling_module(request)
     async with request.app[REGISTRY].acquire() as conn:
-        ids = {slug: await admit(conn, module_id, slug) for slug in sorted({told.tenant_slug for told in body})}
+        ids = {
+            slug: await admit(conn, module_id, slug, Scope.USAGE)
+            for slug in sorted({told.tenant_slug for told in body})
+        }
         deltas = [
             Delta(id=told.id, tenant_id=ids[told.tenant_slug], metric=told.metric, delta=told.delta) for told in body
         ]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from core_api import modules
 from core_api.keys import REGISTRY
-from core_api.modules import Module
+from core_api.modules import Module, Scope
 from core_api.views.bodies import Body, FlagKey, ModuleId, Version, module_in_path, slug_in_path
 from nexarch.auth import PRINCIPAL, Service
 from nexarch.errors import Forbidden
@@ -20,14 +20,17 @@ RequiredFlags = Annotated[list[FlagKey], Field(max_length=100, default_factory=l
 
 
 class ModuleBody(Body):
-    """A module's version and the flags that must be on for a tenant."""
+    """A module's version, the flags that must be on for a tenant, and what it may ask for."""
 
     version: Version
     required_flags: RequiredFlags
+    scopes: Annotated[list[Scope] | None, Field(max_length=10, description="What it may ask for; null: as before")] = (
+        None
+    )
 
 
 class NewModule(ModuleBody):
-    """What an operator says of a new module."""
+    """What an operator says of a new module; without `scopes` it may ask for nothing of a tenant."""
 
     id: ModuleId
 
@@ -45,6 +48,7 @@ class ModuleAnswer(BaseModel):
     id: str
     version: str
     required_flags: list[str]
+    scopes: list[Scope]
     base_url: str | None
     created_at: datetime
     announced_at: datetime | None
@@ -75,14 +79,16 @@ class ActivationAnswer(BaseModel):
 async def create(request: web.Request, body: NewModule) -> web.Response:
     """`POST /v1/modules`: register a module."""
     async with request.app[REGISTRY].acquire() as conn:
-        module = await modules.register_module(conn, body.id, body.version, body.required_flags)
+        module = await modules.register_module(conn, body.id, body.version, body.required_flags, body.scopes or [])
     return json_response(ModuleAnswer.of(module), HTTPStatus.CREATED, {"Location": f"/v1/modules/{module.id}"})
 
 
 async def replace(request: web.Request, body: ModuleBody) -> web.Response:
-    """`PUT /v1/modules/{id}`: change a module's version and required flags."""
+    """`PUT /v1/modules/{id}`: change a module's version, required flags and scopes."""
     async with request.app[REGISTRY].acquire() as conn:
-        module = await modules.replace_module(conn, module_in_path(request), body.version, body.required_flags)
+        module = await modules.replace_module(
+            conn, module_in_path(request), body.version, body.required_flags, body.scopes
+        )
     return json_response(ModuleAnswer.of(module))
 
 

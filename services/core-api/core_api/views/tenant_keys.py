@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from core_api.key_rotation import KeyRotation
 from core_api.keys import MASTER_KEY, REGISTRY, TENANT_DATABASES
-from core_api.modules import admit
+from core_api.modules import Scope, admit
 from core_api.tenant_keys import KeyVersion, list_versions
 from core_api.tenants import get_tenant
 from core_api.views.bodies import Body, Slug, slug_in_path
@@ -59,7 +59,7 @@ async def versions(request: web.Request) -> web.Response:
     slug = slug_in_path(request)
     async with request.app[REGISTRY].acquire() as conn:
         if isinstance(request[PRINCIPAL], Service):
-            tenant_id = await admit(conn, calling_module(request), slug)
+            tenant_id = await admit(conn, calling_module(request), slug, Scope.KEK)
         else:
             tenant_id = (await get_tenant(conn, slug)).id
         rows = await list_versions(conn, tenant_id)
@@ -81,7 +81,7 @@ async def retire(request: web.Request) -> web.Response:
     """
     slug = slug_in_path(request)
     async with request.app[REGISTRY].acquire() as conn:
-        await admit(conn, calling_module(request), slug)
+        await admit(conn, calling_module(request), slug, Scope.KEK)
     return json_response(KeyVersions.of(await _rotation(request).retire_unused(slug)))
 
 

@@ -1,0 +1,2 @@
+ALTER TABLE modules DROP COLUMN scopes;
+DROP FUNCTION are_scopes(text[]);
