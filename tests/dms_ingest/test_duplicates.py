@@ -132,6 +132,23 @@ async def remove(ingest: Ingest, person: Person, document: Any) -> None:  # noqa
     assert (deleted, purged) == (204, 204)
 
 
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+async def test_a_file_that_is_sent_again_because_its_object_is_lost_is_not_linked_to_that(
+    ingest: Ingest, admin: Person, damage: str
+) -> None:
+    await set_policy(ingest, admin, "link")
+    await ingest.upload(admin, PDF)
+    [object_] = stored_files(ingest.settings, admin)
+    if damage == "gone":
+        object_.unlink()
+    else:
+        object_.write_bytes(object_.read_bytes()[:-1])
+
+    again = await ingest.upload(admin, PDF)
+
+    assert await content_of(ingest, admin, again) == PDF
+
+
 async def test_what_lies_in_the_trash_is_no_duplicate(ingest: Ingest, admin: Person) -> None:
     await set_policy(ingest, admin, "reject")
     first = await ingest.upload(admin, PDF)

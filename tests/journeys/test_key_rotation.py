@@ -169,6 +169,23 @@ async def test_a_complete_that_began_before_the_rotation_and_ends_after_the_reti
     assert await content(ingest, person, document) == expected
 
 
+async def test_documents_that_share_an_object_are_all_readable_once_the_old_key_is_gone(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+) -> None:
+    await conn.execute("UPDATE tenant_settings SET duplicates = 'link'")
+    expected = a_pdf()
+    documents = [await ingest.upload(person, expected) for _ in range(2)]
+
+    await rotate(core_api, person)
+    await rewrap(core_api, person)
+    documents.append(await ingest.upload(person, expected))
+
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    assert len(stored_files(ingest.settings, person)) == 1
+    for document in documents:
+        assert await content(ingest, person, document) == expected
+
+
 async def test_a_download_whose_row_was_read_before_its_key_was_wrapped_anew_goes_on(
     core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

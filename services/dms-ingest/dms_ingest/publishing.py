@@ -6,8 +6,11 @@ believed, and of clients that send the same bytes at once exactly one is the fir
 
 from dataclasses import replace
 
+import structlog
+
 from dms_ingest.copies import add_copy, prepare_copy
 from dms_ingest.documents import create_document
+from dms_ingest.downloads import KeyMissing
 from dms_ingest.duplicates import find_twin, refuse, reserve_content
 from dms_ingest.revisions import NewRevision, SealedRevision, add_revision
 from dms_ingest.tenant_settings import get_settings
@@ -16,8 +19,13 @@ from nexarch import audit
 from nexarch.audit import Action
 from nexarch.auth import User
 from nexarch.core_client import CoreClient
+from nexarch.crypto.envelope import SealBroken
+from nexarch.crypto.layout import NXO1
 from nexarch.db import Connection
+from nexarch.storage import ObjectNotFound, Storage
 from nexarch.tenancy import TenantPools
+
+log = structlog.get_logger(__name__)
 
 
 class ClosedMeanwhile(Exception):
@@ -27,16 +35,17 @@ class ClosedMeanwhile(Exception):
 class Publisher:
     """Adds the rows of completed uploads."""
 
-    def __init__(self, core: CoreClient, tenants: TenantPools) -> None:
+    def __init__(self, core: CoreClient, tenants: TenantPools, storage: Storage) -> None:
         self._core = core
         self._tenants = tenants
+        self._storage = storage
 
     async def publish(self, user: User, session: Session, stored: NewRevision) -> bool:
         """Add the document, or its next revision, and close the session; False if the stored object is not needed.
 
         Then, by the tenant's policy, the revision refers to the object of another one with the same bytes, and `stored`
         has to be taken out of the store. Raises DuplicateFile, QuotaExceeded, DocumentNotFound, FolderNotFound,
-        NameRefused and ClosedMeanwhile; and for a link what `prepare_copy` raises.
+        NameRefused, WrappingOutdated and ClosedMeanwhile.
         """
         source: SealedRevision | None = None
         copy: NewRevision | None = None
@@ -44,29 +53,41 @@ class Publisher:
             async with self._tenants.acquire(user.tenant) as conn, conn.transaction():
                 twin = await _twin(conn, session, stored)
                 if twin is None or (source is not None and twin.id == source.id):
+                    linked = twin is not None and copy is not None
                     await _add_document(conn, session, stored)
-                    if twin is None or copy is None:
-                        await add_revision(conn, stored)
-                    else:
+                    if twin is not None and copy is not None:
                         await add_copy(conn, copy, twin)
+                    else:
+                        await add_revision(conn, stored)
                     if not await close_session(conn, session.id, stored.document_id, stored.id):
                         raise ClosedMeanwhile
-                    await _tell(conn, stored, linked=twin is not None)
-                    return twin is None
+                    await _tell(conn, stored, linked=linked)
+                    return not linked
             # The link's key is asked for with no connection and no lock held; then the twin is looked for again.
-            source, copy = twin, await self._linked(user, twin, stored)
+            source, copy = twin, await self._copy_of(user, twin, stored)
 
-    async def _linked(self, user: User, twin: SealedRevision, stored: NewRevision) -> NewRevision:
-        """The revision with the object of its twin in the place of its own."""
-        copy = await prepare_copy(
-            self._core,
-            twin,
-            tenant=user.tenant,
-            tenant_id=user.tenant_id,
-            document_id=stored.document_id,
-            revision_id=stored.id,
-            user_id=user.id,
-        )
+    async def _copy_of(self, user: User, twin: SealedRevision, stored: NewRevision) -> NewRevision | None:
+        """The revision with the object of its twin in the place of its own; None if that one is not whole.
+
+        Whoever sends a file again because the one that is stored is damaged must not lose it too.
+        """
+        try:
+            found = await self._storage.head(user.tenant, twin.storage_key)
+            copy = await prepare_copy(
+                self._core,
+                twin,
+                tenant=user.tenant,
+                tenant_id=user.tenant_id,
+                document_id=stored.document_id,
+                revision_id=stored.id,
+                user_id=user.id,
+            )
+        except (ObjectNotFound, KeyMissing, SealBroken) as error:
+            log.warning("no link to a damaged revision", revision=str(twin.id), reason=type(error).__name__)
+            return None
+        if found != NXO1.object_size(twin.size_bytes):
+            log.warning("no link to a damaged revision", revision=str(twin.id), reason="another size")
+            return None
         return replace(copy, mime_type=stored.mime_type)
 
 

@@ -97,7 +97,7 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
         app[DOORBELL],
         app[RECEIVER],
         Admission(app[TENANTS], app[STAGING], settings),
-        Publisher(app[CORE], app[TENANTS]),
+        Publisher(app[CORE], app[TENANTS], app[STORAGE]),
         committed=committed,
     )
     app[COMPLETER] = completer
