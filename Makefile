@@ -7,7 +7,7 @@ CLIENTS := tests/clients/node_modules/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run clients test quick lint docs lock ci bench-queue bench-upload bench-old-snapshot
+.PHONY: help setup run clients test quick lint docs lock ci bench-bulk bench-queue bench-upload bench-old-snapshot
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 
 bench-upload: $(STAMP)  ## how fast 1 GiB is received and completed, next to bare programs
 	@$(BIN)/python bench/upload.py
+
+bench-bulk: $(STAMP)  ## how fast 1,000 documents are changed in one call, next to the bare statements
+	@$(BIN)/python bench/bulk.py
 
 bench-queue: $(STAMP)  ## how fast the queue is, next to bare loops and to pgqueuer; CASE=drain for one, QUICK=1 for a try
 	@$(BIN)/python bench/queue.py $(if $(QUICK),--quick) $(CASE)
