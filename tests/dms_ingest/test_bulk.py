@@ -14,7 +14,8 @@ from dms_ingest.tags import assign_tag, create_tag
 from nexarch.db import Connection, connect
 from support.database import TenantDatabase, add_user
 from support.documents import add_document
-from support.ingest import PDF, Ingest, Person
+from support.ingest import PDF, Ingest, Person, sign_in
+from support.services import CoreApi
 
 pytestmark = pytest.mark.database
 
@@ -159,3 +160,32 @@ async def test_a_body_of_another_form_is_refused(ingest: Ingest, editor: Person,
     status, _ = await ingest.call(editor, "POST", "/v1/documents/bulk", json={"items": items})
 
     assert status == 422
+
+
+async def test_nul_and_the_like_are_refused_wherever_a_word_is_taken(core_api: CoreApi, ingest: Ingest) -> None:
+    admin = await sign_in(core_api, role="admin")
+    document = await ingest.upload(admin, PDF)
+    _, field = await ingest.call(admin, "POST", "/v1/metadata-fields", json={"name": "Wort", "type": "text"})
+    path = f"/v1/documents/{document['id']}"
+    calls: list[tuple[str, str, Any]] = [
+        ("POST", "/v1/tags", {"name": "a\0b"}),
+        ("POST", "/v1/folders", {"name": "a\0b"}),
+        ("PATCH", path, {"name": "a\0b"}),
+        ("POST", "/v1/metadata-fields", {"name": "a\0b", "type": "text"}),
+        ("POST", "/v1/metadata-fields", {"name": "Farbe", "type": "select", "options": ["a\0b"]}),
+        ("PUT", f"{path}/metadata/{field['id']}", {"value": "a\0b"}),
+        ("PATCH", f"/v1/metadata-fields/{field['id']}", {"name": "a\0b"}),
+        ("POST", "/v1/documents/bulk", {"items": [{"document_id": document["id"], "values": {field["id"]: "a\0b"}}]}),
+    ]
+
+    for method, call, body in calls:
+        status, problem = await ingest.call(admin, method, call, json=body)
+
+        assert status == 422, (method, call, problem)
+
+
+async def test_words_with_nul_find_nothing(ingest: Ingest, editor: Person) -> None:
+    for path in ["/v1/documents?tag=a%00b", "/v1/documents?text=a%00b", "/v1/search?q=a%00b"]:
+        status, problem = await ingest.call(editor, "GET", path)
+
+        assert status in {200, 422}, (path, problem)

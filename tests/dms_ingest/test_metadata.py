@@ -5,14 +5,18 @@ import pytest
 from dms_ingest.documents import DocumentNotFound
 from dms_ingest.metadata import (
     Field,
+    FieldInUse,
     FieldNameTaken,
     FieldNotFound,
     FieldValue,
+    OptionInUse,
     OptionsRefused,
     ValueNotFound,
     ValueRefused,
+    change_field,
     clear_value,
     create_field,
+    delete_field,
     list_fields,
     list_values,
     set_value,
@@ -171,3 +175,64 @@ async def test_a_field_that_makes_no_sense_is_refused(tenant_conn: Connection) -
         with pytest.raises(error):
             async with tenant_conn.transaction():
                 await create_field(tenant_conn, name=name, type_=type_, options=options)
+
+
+async def test_a_field_is_renamed_and_offers_other_options_in_another_order(
+    tenant_conn: Connection, tenant_user: UUID
+) -> None:
+    document_id = await add_document(tenant_conn, tenant_user)
+    made = await field(tenant_conn, "select")
+    await set_value(tenant_conn, document_id, made.id, "bezahlt")
+
+    changed = await change_field(tenant_conn, made.id, name="Zustand", options=["neu", "bezahlt"])
+
+    assert (changed.name, changed.options) == ("Zustand", ["neu", "bezahlt"])
+    assert [row.value for row in await list_values(tenant_conn, document_id)] == ["bezahlt"]
+
+
+async def test_an_option_that_a_document_has_cannot_be_taken_away(tenant_conn: Connection, tenant_user: UUID) -> None:
+    document_id = await add_document(tenant_conn, tenant_user)
+    made = await field(tenant_conn, "select")
+    await set_value(tenant_conn, document_id, made.id, "bezahlt")
+
+    with pytest.raises(OptionInUse):
+        async with tenant_conn.transaction():
+            await change_field(tenant_conn, made.id, name=None, options=["offen"])
+
+
+@pytest.mark.parametrize(
+    ("type_", "options"), [("select", []), ("select", ["a", "a"]), ("select", ["a/b"]), ("text", ["a"])]
+)
+async def test_options_that_do_not_fit_are_refused_later_too(
+    tenant_conn: Connection, type_: str, options: list[str]
+) -> None:
+    made = await field(tenant_conn, type_)
+
+    with pytest.raises(OptionsRefused):
+        async with tenant_conn.transaction():
+            await change_field(tenant_conn, made.id, name=None, options=options)
+
+
+async def test_a_change_to_a_taken_name_or_of_no_field_is_refused(tenant_conn: Connection) -> None:
+    first, _ = await field(tenant_conn, "text", "Eins"), await field(tenant_conn, "text", "Zwei")
+
+    with pytest.raises(FieldNameTaken):
+        async with tenant_conn.transaction():
+            await change_field(tenant_conn, first.id, name="ZWEI", options=None)
+    with pytest.raises(FieldNotFound):
+        await change_field(tenant_conn, uuid4(), name="x", options=None)
+
+
+async def test_a_field_with_values_goes_only_together_with_them(tenant_conn: Connection, tenant_user: UUID) -> None:
+    document_id = await add_document(tenant_conn, tenant_user)
+    made = await field(tenant_conn, "select")
+    await set_value(tenant_conn, document_id, made.id, "offen")
+
+    with pytest.raises(FieldInUse):
+        async with tenant_conn.transaction():
+            await delete_field(tenant_conn, made.id, with_values=False)
+    await delete_field(tenant_conn, made.id, with_values=True)
+
+    assert await list_values(tenant_conn, document_id) == []
+    with pytest.raises(FieldNotFound):
+        await delete_field(tenant_conn, made.id, with_values=True)

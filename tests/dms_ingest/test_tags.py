@@ -5,7 +5,16 @@ import pytest
 
 from dms_ingest.documents import DocumentNotFound, delete_document, get_document
 from dms_ingest.names import NameRefused
-from dms_ingest.tags import TagNameTaken, TagNotFound, assign_tag, create_tag, delete_tag, list_tags, unassign_tag
+from dms_ingest.tags import (
+    TagNameTaken,
+    TagNotFound,
+    assign_tag,
+    create_tag,
+    delete_tag,
+    list_tags,
+    rename_tag,
+    unassign_tag,
+)
 from nexarch.db import Connection
 from support.documents import add_document
 
@@ -73,3 +82,25 @@ async def test_neither_an_unknown_tag_nor_an_unknown_document_is_tagged(
             await assign_tag(tenant_conn, unknown, tag.id)
         with pytest.raises(DocumentNotFound):
             await unassign_tag(tenant_conn, unknown, tag.id)
+
+
+async def test_a_renamed_tag_stays_on_its_documents(tenant_conn: Connection, tenant_user: UUID) -> None:
+    tag = await create_tag(tenant_conn, "Wichtig")
+    document_id = await add_document(tenant_conn, tenant_user)
+    await assign_tag(tenant_conn, document_id, tag.id)
+
+    renamed = await rename_tag(tenant_conn, tag.id, "WICHTIG")
+
+    assert (renamed.id, renamed.name) == (tag.id, "WICHTIG")
+    assert (await get_document(tenant_conn, document_id)).tags == ["WICHTIG"]
+
+
+async def test_a_tag_is_not_renamed_to_what_is_taken_or_no_name(tenant_conn: Connection) -> None:
+    tag, _ = await create_tag(tenant_conn, "eins"), await create_tag(tenant_conn, "zwei")
+
+    for name, error in [("ZWEI", TagNameTaken), ("a/b", NameRefused)]:
+        with pytest.raises(error):
+            async with tenant_conn.transaction():
+                await rename_tag(tenant_conn, tag.id, name)
+    with pytest.raises(TagNotFound):
+        await rename_tag(tenant_conn, uuid4(), "drei")

@@ -21,6 +21,8 @@ Ids = dict[str, str]
 BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/v1/documents/{id}"): {"name": "Meins.pdf"},
     ("PATCH", "/v1/folders/{id}"): {"name": "meins"},
+    ("PATCH", "/v1/tags/{id}"): {"name": "meins"},
+    ("PATCH", "/v1/metadata-fields/{id}"): {"name": "meins"},
     ("POST", "/v1/documents/{id}/links"): {"expires_in": 60},
     ("PUT", "/v1/documents/{id}/metadata/{field_id}"): {"value": "x"},
 }
@@ -32,6 +34,7 @@ OWNERS = {
     "folders": "folder",
     "tags": "tag",
     "metadata": "field",
+    "metadata-fields": "field",
 }
 
 

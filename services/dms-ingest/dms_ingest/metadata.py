@@ -21,6 +21,7 @@ FieldValue = str | bool | int | float
 _DIGITS = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,300})?", re.ASCII)
 _DOUBLE_DIGITS = 15  # a decimal number of so many digits comes back from an IEEE 754 double as it was
 _LONGEST_TEXT = 10_000
+_OPTION_FORM = "An option has 1 to 255 characters, no slash and no control character."
 
 
 class FieldNotFound(NotFound):
@@ -34,6 +35,20 @@ class FieldNameTaken(Conflict):
 
     code = "field-name-taken"
     title = "The name is taken"
+
+
+class FieldInUse(Conflict):
+    """Documents have values in the field; ask for it to be removed with them, or clear them first."""
+
+    code = "field-in-use"
+    title = "The field has values"
+
+
+class OptionInUse(Conflict):
+    """A document has the option as its value."""
+
+    code = "option-in-use"
+    title = "The option is a document's value"
 
 
 class OptionsRefused(Invalid):
@@ -123,7 +138,78 @@ async def _insert_options(conn: Connection, field_id: UUID, options: Sequence[st
     except asyncpg.UniqueViolationError as error:
         raise OptionsRefused("An option is there twice.") from error
     except asyncpg.CheckViolationError as error:
-        raise OptionsRefused("An option has 1 to 255 characters, no slash and no control character.") from error
+        raise OptionsRefused(_OPTION_FORM) from error
+
+
+async def change_field(conn: Connection, field_id: UUID, *, name: str | None, options: Sequence[str] | None) -> Field:
+    """Rename a field (`name`), change what it offers and in which order (`options`), or both; call it in a transaction.
+
+    Raises FieldNotFound, NameRefused, FieldNameTaken, OptionsRefused, and OptionInUse for one that a document has.
+    """
+    field_type = await _rename_field(conn, field_id, name)
+    if options is not None:
+        if field_type != "select" or not options:
+            raise OptionsRefused("A select field needs options; a field of another type has none.")
+        await _remove_options_but(conn, field_id, [composed(option) for option in options])
+        await _place_options(conn, field_id, options)
+    return await get_field(conn, field_id)
+
+
+async def _rename_field(conn: Connection, field_id: UUID, name: str | None) -> str:
+    """Also locks the field, so that two changes of its options come one after the other; returns its type."""
+    sql = "UPDATE metadata_fields SET name = coalesce($2, name) WHERE id = $1 RETURNING type"
+    try:
+        with name_rules():
+            field_type: str | None = await conn.fetchval(sql, field_id, None if name is None else composed(name))
+    except asyncpg.UniqueViolationError as error:
+        raise FieldNameTaken("There is a field of this name.") from error
+    if field_type is None:
+        raise FieldNotFound("There is no such metadata field.")
+    return field_type
+
+
+async def _remove_options_but(conn: Connection, field_id: UUID, kept: Sequence[str]) -> None:
+    sql = "DELETE FROM metadata_options WHERE field_id = $1 AND value <> ALL($2)"
+    try:
+        await conn.execute(sql, field_id, kept)
+    except asyncpg.ForeignKeyViolationError as error:
+        raise OptionInUse("A document has an option that is to be removed; give it another value first.") from error
+
+
+async def _place_options(conn: Connection, field_id: UUID, options: Sequence[str]) -> None:
+    """Add what is new, and put all in this order."""
+    sql = """
+        INSERT INTO metadata_options (field_id, value, position)
+        SELECT $1, value, position FROM unnest($2::text[]) WITH ORDINALITY AS given (value, position)
+        ON CONFLICT (field_id, value) DO UPDATE SET position = excluded.position
+    """
+    try:
+        await conn.execute(sql, field_id, [composed(option) for option in options])
+    except asyncpg.CardinalityViolationError as error:
+        raise OptionsRefused("An option is there twice.") from error
+    except asyncpg.CheckViolationError as error:
+        raise OptionsRefused(_OPTION_FORM) from error
+
+
+async def delete_field(conn: Connection, field_id: UUID, *, with_values: bool) -> None:
+    """Remove a field, with the values that documents have in it if `with_values`; call it in a transaction.
+
+    Raises FieldNotFound, and FieldInUse where it has values, documents in the trash included.
+    """
+    await _lock_field(conn, field_id)
+    if with_values:
+        await conn.execute("DELETE FROM document_metadata_values WHERE field_id = $1", field_id)
+    try:
+        await conn.execute("DELETE FROM metadata_fields WHERE id = $1", field_id)
+    except asyncpg.ForeignKeyViolationError as error:
+        raise FieldInUse("Documents have values in this field.") from error
+
+
+async def _lock_field(conn: Connection, field_id: UUID) -> None:
+    """Who is giving a document a value in it is waited for, and waits."""
+    sql = "SELECT true FROM metadata_fields WHERE id = $1 FOR UPDATE"
+    if await conn.fetchval(sql, field_id) is None:
+        raise FieldNotFound("There is no such metadata field.")
 
 
 async def get_field(conn: Connection, field_id: UUID) -> Field:

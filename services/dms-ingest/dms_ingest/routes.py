@@ -17,8 +17,10 @@ from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, Fol
 from dms_ingest.links import LinkRefused
 from dms_ingest.media_types import ContentMismatch, TypeNotAllowed
 from dms_ingest.metadata import (
+    FieldInUse,
     FieldNameTaken,
     FieldNotFound,
+    OptionInUse,
     OptionsRefused,
     ValueNotFound,
     ValueRefused,
@@ -177,6 +179,8 @@ ROUTES = [
 
     Route("POST", "/v1/tags", tags.create, _EDITOR, tags.TagAnswer, _CREATED, errors=[NameRefused, TagNameTaken]),
     Route("GET", "/v1/tags", tags.list_tags, _VIEWER, tags.TagPage, errors=[BadCursor]),
+    Route("PATCH", "/v1/tags/{id}", tags.change, _EDITOR, tags.TagAnswer,
+          errors=[TagNotFound, NameRefused, TagNameTaken]),
     Route("DELETE", "/v1/tags/{id}", tags.delete, _EDITOR, None, _NO_CONTENT, errors=[TagNotFound]),
     Route("PUT", "/v1/documents/{id}/tags/{tag_id}", tags.assign, _EDITOR, None, _NO_CONTENT,
           errors=[DocumentNotFound, TagNotFound]),
@@ -186,6 +190,10 @@ ROUTES = [
     Route("POST", "/v1/metadata-fields", metadata.create_field, _ADMIN, metadata.FieldAnswer, _CREATED,
           errors=[NameRefused, FieldNameTaken, OptionsRefused]),
     Route("GET", "/v1/metadata-fields", metadata.list_fields, _VIEWER, metadata.FieldPage, errors=[BadCursor]),
+    Route("PATCH", "/v1/metadata-fields/{id}", metadata.change_field, _ADMIN, metadata.FieldAnswer,
+          errors=[FieldNotFound, NameRefused, FieldNameTaken, OptionsRefused, OptionInUse]),
+    Route("DELETE", "/v1/metadata-fields/{id}", metadata.delete_field, _ADMIN, None, _NO_CONTENT,
+          errors=[FieldNotFound, FieldInUse]),
     Route("GET", "/v1/documents/{id}/metadata", metadata.list_values, _VIEWER, metadata.ValueList,
           errors=[DocumentNotFound]),
     Route("PUT", "/v1/documents/{id}/metadata/{field_id}", metadata.set_value, _EDITOR, metadata.ValueAnswer,

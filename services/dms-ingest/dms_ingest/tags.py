@@ -8,7 +8,7 @@ import asyncpg
 
 from dms_ingest.documents import hold_document
 from dms_ingest.names import composed, name_rules
-from nexarch.db import Connection, fetch_all, fetch_one
+from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
 from nexarch.errors import Conflict, NotFound
 
 
@@ -55,6 +55,19 @@ async def list_tags(conn: Connection, *, after: tuple[str, UUID] | None, limit: 
     """
     name, tag_id = after if after is not None else (None, None)
     return await fetch_all(conn, Tag, sql, name, tag_id, limit)
+
+
+async def rename_tag(conn: Connection, tag_id: UUID, name: str) -> Tag:
+    """Give a tag another name, on every document that has it. Raises TagNotFound, NameRefused and TagNameTaken."""
+    sql = "UPDATE tags SET name = $2 WHERE id = $1 RETURNING id, name, created_at"
+    try:
+        with name_rules():
+            tag = await fetch_optional(conn, Tag, sql, tag_id, composed(name))
+    except asyncpg.UniqueViolationError as error:
+        raise TagNameTaken("There is a tag of this name.") from error
+    if tag is None:
+        raise TagNotFound("There is no such tag.")
+    return tag
 
 
 async def delete_tag(conn: Connection, tag_id: UUID) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from dms_ingest import metadata
 from dms_ingest.views.lists import name_cursor
@@ -27,6 +27,31 @@ class NewField(BaseModel):
     name: str
     type: FieldType
     options: Annotated[list[str], Field(max_length=1000, description="What a select field offers")] = []
+
+
+class FieldChange(BaseModel):
+    """What is to change: only what is there does. A field keeps its type."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = None
+    options: Annotated[
+        list[str] | None, Field(max_length=1000, description="All that a select field offers, in this order")
+    ] = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.name is None and self.options is None:
+            raise ValueError("name a field to change")
+        return self
+
+
+class FieldRemoval(BaseModel):
+    """How a field is removed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    values: Annotated[bool, Field(description="Remove the documents' values with it")] = False
 
 
 class FieldAnswer(BaseModel):
@@ -86,6 +111,26 @@ async def list_fields(request: web.Request, query: PageQuery) -> web.Response:
         rows = await metadata.list_fields(conn, after=after, limit=query.limit + 1)
     page, cursor = page_of(rows, query.limit, lambda field: (field.name, str(field.id)))
     return json_response(FieldPage(items=[_field_answer(row) for row in page], next_cursor=cursor))
+
+
+async def change_field(request: web.Request, body: FieldChange) -> web.Response:
+    """`PATCH /v1/metadata-fields/{id}`: rename a field, or say what it offers from now on and in which order.
+
+    409 for a taken name, and for an option that is to go while a document has it.
+    """
+    async with tenant_connection(request) as conn, conn.transaction():
+        field = await metadata.change_field(conn, id_in_path(request), name=body.name, options=body.options)
+    return json_response(_field_answer(field))
+
+
+async def delete_field(request: web.Request, query: FieldRemoval) -> web.Response:
+    """`DELETE /v1/metadata-fields/{id}`: remove a field; 409 while documents have values in it.
+
+    With `values=true` the values go too.
+    """
+    async with tenant_connection(request) as conn, conn.transaction():
+        await metadata.delete_field(conn, id_in_path(request), with_values=query.values)
+    return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
 async def list_values(request: web.Request) -> web.Response:

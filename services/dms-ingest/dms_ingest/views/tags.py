@@ -55,6 +55,13 @@ async def list_tags(request: web.Request, query: PageQuery) -> web.Response:
     return json_response(TagPage(items=[_answer(row) for row in page], next_cursor=cursor))
 
 
+async def change(request: web.Request, body: NewTag) -> web.Response:
+    """`PATCH /v1/tags/{id}`: rename a tag; 409 if there is another of this name, in whatever case."""
+    async with tenant_connection(request) as conn:
+        tag = await tags.rename_tag(conn, id_in_path(request), body.name)
+    return json_response(_answer(tag))
+
+
 async def delete(request: web.Request) -> web.Response:
     """`DELETE /v1/tags/{id}`: delete a tag and take it off every document."""
     async with tenant_connection(request) as conn:
