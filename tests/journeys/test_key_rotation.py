@@ -10,8 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from dms_ingest import downloads
+from dms_ingest import downloads, staging_keys
 from dms_ingest.revisions import SealedRevision
+from dms_ingest.upload_sessions import WrappedKey, claim_key
 from dms_worker.handlers.rewrap_keys import KeyRewrapping
 from dms_worker.job_types import JobContext, PermanentError, Snooze
 from nexarch import jobs
@@ -20,7 +21,7 @@ from nexarch.crypto.envelope import new_dek, unwrap_staging_key, wrap_staging_ke
 from nexarch.db import Connection, connect
 from nexarch.job_types import REWRAP_KEYS
 from nexarch.tenancy import TenantPools
-from support.ingest import PDF, Ingest, Person, owner_database, sign_in, stored_files
+from support.ingest import PDF, Ingest, Person, owner_database, run_ingest, sign_in, stored_files
 from support.services import CoreApi
 from support.waiting import eventually
 from support.worker_service import run_worker, worker_settings
@@ -297,6 +298,71 @@ async def test_the_key_of_an_open_uploads_staged_bytes_is_wrapped_anew(
     assert row["kek_version"] == 2
     assert unwrap_staging_key(second.kek, row["wrapped_key"], **place, kek_version=2) == key
     assert await states(core_api, person) == {2: "active", 1: "retired"}
+
+
+async def test_an_upload_that_is_half_done_goes_on_after_a_rotation_also_in_another_process(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+) -> None:
+    expected = a_pdf(900_000)
+    upload = await ingest.open_upload(person, len(expected))
+    await ingest.put(person, upload, expected[:400_000])
+    before = await conn.fetchval("SELECT kek_version FROM upload_sessions")
+
+    await rotate(core_api, person)
+    await rewrap(core_api, person)
+    async with run_ingest(ingest.settings) as other:
+        status, _ = await other.put(person, upload, expected[400_000:], offset=400_000)
+        assert status == 200
+        after = await conn.fetchval("SELECT kek_version FROM upload_sessions")
+        status, document = await other.complete(person, upload)
+
+    assert status == 200, document
+    assert (before, after) == (1, 2)
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    assert await content(ingest, person, document) == expected
+
+
+@pytest.mark.parametrize("moment", ["before the key is claimed", "after it is claimed"])
+async def test_a_chunk_that_meets_a_rotation_is_taken(
+    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    expected = a_pdf(1000)
+    upload = await ingest.open_upload(person, len(expected))
+    given, rotated = CoreClient.kek, False
+
+    async def meets_a_rotation(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
+        nonlocal rotated
+        key = await given(self, slug, version)
+        if not rotated:
+            rotated = True
+            await rotate(core_api, person)
+            await rewrap(core_api, person)
+        return key
+
+    async def claimed_before_a_rotation(*args: Any) -> WrappedKey:  # noqa: ANN401
+        nonlocal rotated
+        claimed = await claim_key(*args)
+        if not rotated:
+            rotated = True
+            # Another process was first with the key, under the version before.
+            await rotate(core_api, person)
+            await rewrap(core_api, person)
+            return WrappedKey(wrapped_key=claimed.wrapped_key, kek_version=1)
+        return claimed
+
+    if moment == "before the key is claimed":
+        monkeypatch.setattr(CoreClient, "kek", meets_a_rotation)
+    else:
+        await rotate(core_api, person)
+        monkeypatch.setattr(staging_keys, "claim_key", claimed_before_a_rotation)
+
+    status, answer = await ingest.put(person, upload, expected)
+    monkeypatch.undo()
+    _, document = await ingest.complete(person, upload)
+
+    assert status == 200, answer
+    assert rotated
+    assert await content(ingest, person, document) == expected
 
 
 async def test_a_tenant_whose_keys_are_shredded_is_unreadable_though_its_objects_are_there(

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
 
+from dms_ingest.revisions import WrappingOutdated
 from dms_ingest.upload_sessions import WrappedKey, claim_key
 from nexarch.auth import User
-from nexarch.core_client import CoreClient
+from nexarch.core_client import CoreClient, KeyRetired
 from nexarch.crypto.envelope import new_dek, unwrap_staging_key, wrap_staging_key
 from nexarch.tenancy import TenantPools
 
@@ -41,7 +42,7 @@ class StagingKeys:
     async def lend(self, user: User, session_id: UUID) -> AsyncIterator[bytes]:
         """The key of an open session of this person's tenant.
 
-        Raises UploadNotFound if it is not open, WrappingOutdated, SealBroken, and what `CoreClient.kek` raises.
+        Raises UploadNotFound if it is not open, SealBroken, and what `CoreClient.kek` raises.
         """
         held = self._held.setdefault(session_id, _Held())
         held.users += 1
@@ -66,6 +67,13 @@ class StagingKeys:
 
     async def _unwrapped(self, user: User, session_id: UUID) -> bytes:
         """The key that the session has; if it has none, a new one, unless another process is first."""
+        try:
+            return await self._claim(user, session_id)
+        except (WrappingOutdated, KeyRetired):
+            # The tenant's key was rotated in between, so by now the row has a newer version, or can have it.
+            return await self._claim(user, session_id)
+
+    async def _claim(self, user: User, session_id: UUID) -> bytes:
         kek = await self._core.kek(user.tenant)
         wrapped = wrap_staging_key(
             kek.kek, new_dek(), tenant_id=user.tenant_id, session_id=session_id, kek_version=kek.kek_version
