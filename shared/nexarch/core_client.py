@@ -7,7 +7,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -122,6 +122,18 @@ class UsageDelta(BaseModel):
     delta: int
 
 
+class OtherStore(BaseModel):
+    """What another module says of the object store that it sees; see `nexarch.same_store`."""
+
+    module: str
+    store_id: UUID | None
+    settings: dict[str, str]
+
+
+class _OtherStores(BaseModel):
+    items: list[OtherStore]
+
+
 class _KeyVersions(BaseModel):
     items: list[KeyVersion]
 
@@ -141,6 +153,11 @@ class CoreClient:
     async def announce(self, version: str, base_url: str) -> None:
         """Tell core-api which version of this module runs and where; it shows both to operators."""
         await self._call("POST", "/v1/modules/self/announce", json={"version": version, "base_url": base_url})
+
+    async def tell_store(self, store_id: UUID | None, settings: Mapping[str, str]) -> list[OtherStore]:
+        """Tell which object store this module sees; returns what the other running modules see."""
+        told = {"store_id": None if store_id is None else str(store_id), "settings": dict(settings)}
+        return _read(_OtherStores, await self._call("POST", "/v1/modules/self/store", json=told)).items
 
     async def tenants(self) -> AsyncIterator[TenantSummary]:
         """Every tenant, page by page."""

@@ -103,6 +103,13 @@ class Unavailable(NexarchError):
     title = "A dependency is away"
 
 
+class NotReady(Unavailable):
+    """A readiness check has failed, and its detail is made to be shown to everybody at /readyz."""
+
+    code = "not-ready"
+    title = "The service is not ready"
+
+
 class InsufficientStorage(NexarchError):
     """The disk is full; nothing was half written, and what was acknowledged is kept."""
 

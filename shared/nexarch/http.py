@@ -20,13 +20,14 @@ from prometheus_client import CollectorRegistry
 
 from nexarch import docs_page, openapi, tracing
 from nexarch.auth import OPEN, Access, Authenticator
+from nexarch.errors import NotReady
 from nexarch.metrics import HttpMetrics, exposition, new_registry
 from nexarch.problems import REQUEST_ID, problems
 from nexarch.routing import Route, add_routes
 
 log = structlog.get_logger(__name__)
 
-# Raises if the dependency is away; the text of the exception is logged, its type is shown.
+# Raises if the dependency is away; the exception's text is logged, its type is shown, of NotReady the text as well.
 Check = Callable[[], Awaitable[object]]
 
 DRAINING: web.AppKey[asyncio.Event] = web.AppKey("draining", asyncio.Event)
@@ -159,6 +160,9 @@ async def _failure(name: str, check: Check) -> str | None:
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_S):
             await check()
+    except NotReady as error:
+        log.warning("readiness check failed", check=name, reason=error.detail)
+        return error.detail
     except Exception as error:  # noqa: BLE001 - whatever a check raises means that it failed
         log.warning("readiness check failed", check=name, reason=f"{type(error).__name__}: {error}")
         return type(error).__name__

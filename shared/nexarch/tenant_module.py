@@ -1,7 +1,7 @@
 """What a module that serves the tenants has beside core-api: their databases, their people's tokens, the event bus."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol, cast
 
 from aiohttp import web
@@ -17,7 +17,9 @@ from nexarch.errors import Unavailable
 from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener, Wake
 from nexarch.module import CORE, ModuleSettings
-from nexarch.storage import StorageSettings
+from nexarch.same_store import SameStore
+from nexarch.serve import background
+from nexarch.storage import Storage, StorageSettings, open_storage
 from nexarch.tenancy import TenantPools
 from nexarch.user_tokens import UserTokens
 
@@ -59,6 +61,18 @@ def tenants(settings: TenantModuleSettings, application_name: str, open_pools: O
         await pools.close()
 
     return context
+
+
+@asynccontextmanager
+async def open_common_storage(
+    app: web.Application, settings: TenantModuleSettings, *, writes: bool
+) -> AsyncIterator[Storage]:
+    """The object store, held against what the other modules see of it: see `nexarch.same_store`."""
+    async with open_storage(settings) as store:
+        watch = SameStore(store, app[CORE], settings.fingerprints(), writes=writes)
+        app[CHECKS]["storage"] = watch.check
+        async with background(app, "same store", watch.run()):
+            yield store
 
 
 def doorbell(settings: TenantModuleSettings, application_name: str) -> Context:

@@ -99,3 +99,41 @@ async def test_answers_with_secrets_are_not_to_be_kept_by_caches(core_api: CoreA
         url = f"{core_api.url}/v1/tenants/{tenant.slug}/{path}"
         async with core_api.session.get(url, headers=core_api.modules["dms_ingest"].headers) as response:
             assert response.headers["Cache-Control"] == "no-store"
+
+
+async def test_modules_tell_each_other_which_store_they_see(core_api: CoreApi) -> None:
+    one, other = uuid4(), uuid4()
+    settings = {"STORAGE_DIR": "0123456789abcdef"}
+
+    async with core_api.client("dms_ingest") as ingest, core_api.client("dms_worker") as worker:
+        alone = await ingest.tell_store(one, settings)
+        await worker.tell_store(None, {})
+        await worker.tell_store(other, settings)
+        seen = await ingest.tell_store(one, settings)
+
+    assert alone == []
+    assert [(store.module, store.store_id, store.settings) for store in seen] == [("dms_worker", other, settings)]
+
+
+async def test_a_module_that_is_silent_says_nothing_of_its_store(core_api: CoreApi) -> None:
+    async with core_api.client("dms_ingest") as ingest, core_api.client("dms_worker") as worker:
+        await worker.tell_store(uuid4(), {})
+        conn = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+        await conn.execute("UPDATE module_stores SET told_at = now() - interval '1 minute'")
+        await conn.close()
+
+        seen = await ingest.tell_store(uuid4(), {})
+
+    assert seen == []
+
+
+async def test_what_is_no_fingerprint_of_a_setting_is_refused(core_api: CoreApi) -> None:
+    for settings in (
+        {"STORAGE_DIR": "/srv/objects"},
+        {"storage dir": "0" * 16},
+        {f"A{n}": "0" * 16 for n in range(17)},
+    ):
+        body = {"store_id": None, "settings": settings}
+        status, _ = await core_api.as_module("dms_ingest", "POST", "/v1/modules/self/store", json=body)
+
+        assert status == 422

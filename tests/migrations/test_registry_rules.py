@@ -18,6 +18,7 @@ OPERATOR = {"name": "'second'", "token_sha256": "sha256('second')"}
 FLAG = {"key": "'new.flag-1'"}
 FLAG_TENANT = {"flag_key": "'search'", "tenant_id": ACME}
 MODULE = {"id": "'thumbs'", "version": "'1.0.0'"}
+MODULE_STORE = {"module_id": "'dms_ingest'", "settings": "'{}'"}
 CREDENTIAL = {"module_id": "'dms_ingest'", "client_id": "'other'", "secret_sha256": SHA}
 SIGNING_KEY = {
     "kid": "'k2'",
@@ -42,6 +43,8 @@ PRESENT = [
     insert("feature_flags", FLAG, key="'search'"),
     insert("flag_tenants", FLAG_TENANT),
     insert("modules", MODULE, id="'dms_ingest'"),
+    insert("modules", MODULE, id="'dms_worker'"),
+    insert("module_stores", MODULE_STORE, module_id="'dms_worker'"),
     insert("module_credentials", CREDENTIAL, client_id="'first'"),
     insert("module_credentials", CREDENTIAL, client_id="'expired'", created_at="now() - interval '2 days'",
            not_after="now() - interval '1 day'"),
@@ -59,6 +62,8 @@ VALID = [
     insert("operators", OPERATOR),
     insert("feature_flags", FLAG),
     insert("modules", MODULE),
+    insert("module_stores", MODULE_STORE),
+    insert("module_stores", MODULE_STORE, store_id=NOBODY),
     insert("module_credentials", CREDENTIAL),
     insert("signing_keys", SIGNING_KEY),
     insert("usage_deltas", DELTA),
@@ -123,6 +128,9 @@ REFUSED = [
     ("modules_announced", insert("modules", MODULE, announced_at="now()")),
     ("modules_no_prefix", insert("modules", MODULE, id="'dms'")),
     ("modules_no_prefix", insert("modules", MODULE, id="'dms_ingest_fast'")),
+    ("module_stores_pkey", insert("module_stores", MODULE_STORE, module_id="'dms_worker'")),
+    ("module_stores_module_id_fkey", insert("module_stores", MODULE_STORE, module_id="'nobody'")),
+    ("module_stores_settings_object", insert("module_stores", MODULE_STORE, settings="'[]'")),
     ("module_credentials_module_fkey", insert("module_credentials", CREDENTIAL, module_id="'nobody'")),
     ("module_credentials_client_key", insert("module_credentials", CREDENTIAL, client_id="'first'")),
     ("module_credentials_client_form", insert("module_credentials", CREDENTIAL, client_id="'a:b'")),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pytest_aiohttp import AiohttpClient
 
 from nexarch.auth import PRINCIPAL, Access, Principal, User, bearer_token
-from nexarch.errors import Conflict, Unauthorized
+from nexarch.errors import Conflict, NotReady, Unauthorized
 from nexarch.http import CHECKS, DRAINING, ServiceInfo, create_base_app
 from nexarch.pages import PageQuery
 from nexarch.routing import Route, id_in_path, json_response
@@ -236,6 +236,19 @@ async def test_readyz_names_the_failed_check_and_turns_503_while_draining(
 
     assert (ready.status, failed.status, draining.status, alive.status) == (200, 503, 503, 200)
     assert await failed.json() == {"status": "unavailable", "failed": {"registry": "ConnectionRefusedError"}}
+
+
+async def test_a_check_may_say_why_it_failed(client: Client) -> None:
+    async def broken() -> None:
+        raise NotReady("STORAGE_DIR differs.")
+
+    app = client.app
+    assert app is not None
+    app[CHECKS]["store"] = broken
+
+    response = await client.get("/readyz")
+
+    assert (await response.json())["failed"] == {"store": "STORAGE_DIR differs."}
 
 
 async def test_a_check_that_hangs_is_a_failed_check(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,7 @@ ROUTES = [
     Route("DELETE", "/v1/flags/{key}", flags.delete, _OPERATOR, None, _NO_CONTENT, [NoSuchFlag]),
 
     Route("POST", "/v1/modules/self/announce", modules.announce, _SERVICE, modules.ModuleAnswer),
+    Route("POST", "/v1/modules/self/store", for_modules.tell_store, _SERVICE, for_modules.OtherStores),
     Route("POST", "/v1/modules", modules.create, _OPERATOR, modules.ModuleAnswer, _CREATED,
           [ModuleExists, ModulePrefixTaken]),
     Route("GET", "/v1/modules", modules.list_, _OPERATOR, modules.ModulePage, errors=[BadCursor]),

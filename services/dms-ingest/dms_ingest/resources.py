@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -24,9 +23,7 @@ from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener
 from nexarch.module import CORE
 from nexarch.serve import background
-from nexarch.storage import open_storage
-from nexarch.storage.probe import write_something
-from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus
+from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus, open_common_storage
 from nexarch.threads import run_in_thread
 
 
@@ -47,9 +44,7 @@ async def listener(app: web.Application) -> AsyncIterator[None]:
 
 async def storage(app: web.Application) -> AsyncIterator[None]:
     """The object store."""
-    async with open_storage(app[SETTINGS]) as store:
-        app[STORAGE] = store
-        app[CHECKS]["storage"] = partial(write_something, store)
+    async with open_common_storage(app, app[SETTINGS], writes=True) as app[STORAGE]:
         yield
 
 

@@ -13,13 +13,12 @@ from nexarch import channels
 from nexarch.http import DRAINING, METRICS
 from nexarch.module import CORE
 from nexarch.serve import background
-from nexarch.storage import open_storage
-from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus
+from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus, open_common_storage
 
 
 async def storage(app: web.Application) -> AsyncIterator[None]:
     """The object store, the same as dms-ingest's."""
-    async with open_storage(app[SETTINGS]) as app[STORAGE]:
+    async with open_common_storage(app, app[SETTINGS], writes=False) as app[STORAGE]:
         yield
 
 

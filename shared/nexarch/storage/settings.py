@@ -1,5 +1,6 @@
 """Which object store, and how it is reached: the same for every module that reads or writes documents."""
 
+import hashlib
 from pathlib import Path
 from typing import Literal
 
@@ -33,3 +34,16 @@ class StorageSettings(BaseSettings):
         if value is None and info.field_name is not None and _NEEDED[info.field_name] == driver:
             raise ValueError(f"is needed where STORAGE_DRIVER is {driver}")
         return value
+
+    def fingerprints(self) -> dict[str, str]:
+        """Of each setting that says where the objects lie, by its name; nothing can be read out of them."""
+        values: dict[str, object] = {"STORAGE_DRIVER": self.storage_driver}
+        if self.storage_driver == "local":
+            values["STORAGE_DIR"] = self.storage_dir
+        else:
+            values |= {"STORAGE_ENDPOINT": self.storage_endpoint, "STORAGE_BUCKET": self.storage_bucket}
+        return {name: _fingerprint(name, str(value)) for name, value in values.items()}
+
+
+def _fingerprint(name: str, value: str) -> str:
+    return hashlib.sha256(f"{name}={value}".encode()).hexdigest()[:16]

@@ -93,3 +93,18 @@ def test_a_right_value_is_taken(monkeypatch: pytest.MonkeyPatch, bucket: str, en
     settings = loaded(monkeypatch, **S3 | changes)
 
     assert (settings.storage_bucket, settings.storage_endpoint) == (bucket, endpoint)
+
+
+def test_fingerprints_name_what_says_where_objects_lie_and_reveal_nothing() -> None:
+    local = StorageSettings(storage_dir=Path("/srv/objects")).fingerprints()
+    elsewhere = StorageSettings(storage_dir=Path("/srv/others")).fingerprints()
+    common: dict[str, Any] = {"storage_driver": "s3", "storage_access_key": "us", "storage_bucket": "nexarch"}
+    one = StorageSettings(**common, storage_secret_key=SecretStr("a")).fingerprints()
+    same = StorageSettings(**common, storage_secret_key=SecretStr("b")).fingerprints()
+
+    assert {*local} == {"STORAGE_DRIVER", "STORAGE_DIR"}
+    assert local["STORAGE_DRIVER"] == elsewhere["STORAGE_DRIVER"]
+    assert local["STORAGE_DIR"] != elsewhere["STORAGE_DIR"]
+    assert {*one} == {"STORAGE_DRIVER", "STORAGE_ENDPOINT", "STORAGE_BUCKET"}
+    assert one == same
+    assert all(len(value) == 16 for value in (local | one).values())

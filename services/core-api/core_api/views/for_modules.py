@@ -1,7 +1,7 @@
-"""HTTP for modules that work for a tenant: its database, its key, its usage.
+"""HTTP for modules: a tenant's database, its key, its usage, and the object store that they have in common.
 
-Every one of these asks `modules.admit` first, so an inactive module, a missing right or a suspended tenant is refused
-in one place.
+Each that is about a tenant asks `modules.admit` first, so an inactive module, a missing right or a suspended tenant is
+refused in one place.
 """
 
 import base64
@@ -12,7 +12,7 @@ from uuid import UUID
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from core_api import usage
+from core_api import module_stores, usage
 from core_api.keys import MASTER_KEY, REGISTRY, SETTINGS
 from core_api.modules import Scope, admit
 from core_api.tenant_access import open_login
@@ -24,6 +24,11 @@ from nexarch.routing import json_response
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _INT4_MAX = (1 << 31) - 1
+# A module says which store it sees every 15 s.
+_SILENT_AFTER_S = 45.0
+
+SettingName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,62}$", examples=["STORAGE_DIR"])]
+Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
 class DatabaseAnswer(BaseModel):
@@ -63,6 +68,27 @@ class UsageDelta(Body):
 
 
 UsageDeltas = Annotated[list[UsageDelta], Field(max_length=usage.MAX_DELTAS)]
+
+
+class StoreSeen(Body):
+    """The object store that a module sees: the id that lies in it, and fingerprints of the settings that name it."""
+
+    store_id: UUID | None
+    settings: Annotated[dict[SettingName, Fingerprint], Field(max_length=16)]
+
+
+class OtherStore(BaseModel):
+    """What another module has said of the store that it sees."""
+
+    module: str
+    store_id: UUID | None
+    settings: dict[str, str]
+
+
+class OtherStores(BaseModel):
+    """What the other running modules see."""
+
+    items: list[OtherStore]
 
 
 class Applied(BaseModel):
@@ -113,3 +139,13 @@ async def report_usage(request: web.Request, body: UsageDeltas) -> web.Response:
         ]
         applied = await usage.apply_deltas(conn, module_id, deltas)
     return json_response(Applied(applied=applied))
+
+
+async def tell_store(request: web.Request, body: StoreSeen) -> web.Response:
+    """`POST /v1/modules/self/store`: a module says which object store it sees, and is told what the others see."""
+    module_id = calling_module(request)
+    async with request.app[REGISTRY].acquire() as conn:
+        await module_stores.tell_store(conn, module_id, body.store_id, body.settings)
+        others = await module_stores.other_stores(conn, module_id, _SILENT_AFTER_S)
+    items = [OtherStore(module=o.module_id, store_id=o.store_id, settings=o.settings) for o in others]
+    return json_response(OtherStores(items=items))
