@@ -18,7 +18,7 @@ from nexarch.storage.identity import read_identity, written_identity
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_S = 15.0
+_AGAIN_S = 10.0
 _SOON_S = 1.0  # while something is wrong
 _TIMEOUT_S = 10.0
 
@@ -35,7 +35,7 @@ class SameStore:
         self._wrong: str | None = None
 
     async def run(self) -> None:
-        """Look every 15 s, every second while something is wrong; never ends by itself."""
+        """Look every 10 s, every second while something is wrong; never ends by itself."""
         while True:
             before, self._wrong = self._wrong, await self._look()
             self._looked.set()

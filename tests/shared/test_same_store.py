@@ -85,7 +85,7 @@ async def says(watch: SameStore, sentence: str) -> None:
             return bool(sentence) and sentence in error.detail
         return not sentence
 
-    await eventually(said)
+    await eventually(said, within_s=40)
 
 
 @pytest.mark.database

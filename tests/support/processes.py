@@ -81,4 +81,4 @@ def _variables(settings: ServiceSettings) -> dict[str, str]:
     prefix = str(settings.model_config["env_prefix"])
     values = settings.model_dump(include=settings.model_fields_set)
     plain = {name: v.get_secret_value() if isinstance(v, SecretStr) else v for name, v in values.items()}
-    return {f"{prefix}{name.upper()}": str(value) for name, value in plain.items()}
+    return {f"{prefix}{name.upper()}": str(value) for name, value in plain.items() if value is not None}

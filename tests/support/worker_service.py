@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from dms_ingest.settings import Settings as IngestSettings
 from dms_worker.app import create_app
 from dms_worker.settings import Settings
+from nexarch.storage import StorageSettings
 from support.services import CoreApi
 
 
@@ -23,7 +24,7 @@ def worker_settings(core: CoreApi, ingest: IngestSettings, **changes: Any) -> Se
         "client_secret": SecretStr(credentials.client_secret),
         "base_url": "http://127.0.0.1:8091",
         "bus_dsn": ingest.bus_dsn,
-        "storage_dir": ingest.storage_dir,
+        **ingest.model_dump(include={*StorageSettings.model_fields} & ingest.model_fields_set),
         "drain_delay_s": 0,
         "grace_period_s": 5,
     }

@@ -184,14 +184,14 @@ class Completer:
         # Only what is certainly rolled back is taken out of the store again: where the connection broke, the commit
         # may have arrived.
         except ClosedMeanwhile:
-            await self._storage.delete(user.tenant, key)
+            await self._remove_unneeded(user.tenant, key)
             async with self._tenants.acquire(user.tenant) as conn:
                 winner = await get_session(conn, user.id, session.id)
             if winner.completed_document_id is None:
                 raise UploadCompleting("The upload is open again; complete it again.") from None
             return winner.completed_document_id
         except NexarchError:
-            await self._storage.delete(user.tenant, key)
+            await self._remove_unneeded(user.tenant, key)
             raise
         self._committed(user.tenant)
         if not needed:
@@ -199,7 +199,7 @@ class Completer:
         return ids.document_id
 
     async def _remove_unneeded(self, tenant: str, key: str) -> None:
-        """Take an object out of the store that the committed document does not refer to."""
+        """Take an object out of the store that no document refers to."""
         try:
             await self._storage.delete(tenant, key)
         except (OSError, NexarchError) as error:  # the check of the store removes it later

@@ -24,8 +24,8 @@ from nexarch.routing import json_response
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _INT4_MAX = (1 << 31) - 1
-# A module says which store it sees every 15 s.
-_SILENT_AFTER_S = 45.0
+# A module says which store it sees every 10 s.
+_SILENT_AFTER_S = 30.0
 
 SettingName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,62}$", examples=["STORAGE_DIR"])]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
