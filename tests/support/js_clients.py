@@ -37,7 +37,13 @@ async def upload(client: str, task: dict[str, Any]) -> Uploaded:
 async def run_node(*command: str | Path) -> str:
     """What a script prints; AssertionError with its complaints if it fails."""
     process = await asyncio.create_subprocess_exec(
-        "node", *command, cwd=CLIENTS, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        "node",
+        "--import",
+        CLIENTS / "browser.mjs",
+        *command,
+        cwd=CLIENTS,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
         async with asyncio.timeout(90):
