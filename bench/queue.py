@@ -10,6 +10,7 @@ turns, so that other load on the machine harms both. "Ours" is the worker as the
 - `drain`: 20,000 jobs that do nothing. Floor: claims 100 and completes the 100 before in one statement.
 - `wake_idle`, `wake_100k_finished`: from the commit of a lone job until its handler is entered; in the second with
   100,000 finished rows in the table. Floor: woken by a NOTIFY in a second database.
+- `drain_after_1m`: a drain and wakes after a million jobs that ran while old ones were pruned; next to a fresh table.
 - `tenants_1000`: one worker for 1,000 tenant databases: the most connections seen, LISTEN connections among them, the
   processor's share at rest, the wake of one tenant, and the time of 1,000 rings at once with one job each.
 - `fairness`: a tenant has 10,000 jobs of 10 ms; the longest wait of another's single job.
@@ -30,7 +31,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from bench.queue_cases import bell, tenants, throughput, waking
+from bench.queue_cases import aged, bell, tenants, throughput, waking
 from bench.queue_cases.stage import Stage, open_stage
 from dms_worker.__main__ import collect_rarely
 
@@ -46,6 +47,9 @@ CASES: dict[str, Callable[[Stage, int], Awaitable[None]]] = {
     ),
     "tenants_1000": lambda stage, part: tenants.tenants_1000(
         stage, tenants=1000 // part, wakes=100 // part, idle_s=20 / part
+    ),
+    "drain_after_1m": lambda stage, part: aged.drain_after_1m(
+        stage, run=1_000_000 // part, drained=20_000 // part, wakes=100 // part
     ),
     "fairness": lambda stage, part: tenants.fairness(stage, backlog=10_000 // part, rounds=10 // part or 1),
     "bell_cost": lambda stage, part: bell.bell_cost(stage, seconds=2 / part),

@@ -75,7 +75,8 @@ async def drain(stage: Stage, tenant: str, *, number: int) -> None:
         await floor.prepare(bare)
         for _ in range(ROUNDS):
             floor_rates.append(await _drain_floor(bare, number))
-            rates.append(await _drain_ours(stage, tenant, number))
+            await clear(stage, tenant)
+            rates.append(await drain_per_s(stage, tenant, number))
             peer_rates.append(await pgqueuer_peer.drain_per_s(peer_dsn, number))
     report(
         "drain",
@@ -116,9 +117,8 @@ async def _drain_floor(conn: Connection, number: int) -> float:
     return number / seconds
 
 
-async def _drain_ours(stage: Stage, tenant: str, number: int) -> float:
-    """From the first job's entry, so without the start of the process, until the last row says that its job is done."""
-    await clear(stage, tenant)
+async def drain_per_s(stage: Stage, tenant: str, number: int) -> float:
+    """Our rate from the first job's entry, so without the start of the process, until the last row says it is done."""
     async with connected(stage.tenant_dsn(tenant)) as conn:
         await jobs.enqueue_many(conn, [NewJob("noop", {}) for _ in range(number)])
         entered = 0
@@ -134,7 +134,7 @@ async def _drain_ours(stage: Stage, tenant: str, number: int) -> float:
                 all_entered.set()
 
         async with ours.working(
-            stage, [tenant], [JobType(name="noop", handler=noop, concurrency=1000)], concurrency=1000
+            stage, [tenant], [JobType(name="noop", handler=noop, concurrency=2000)], concurrency=2000
         ):
             await all_entered.wait()
             sql = "SELECT count(*) FROM processing_jobs WHERE status = 'processing' AND job_type = 'noop'"

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from bench.queue_cases import floor, ours
 from bench.queue_cases.report import median, percentile, report
@@ -47,7 +48,7 @@ async def wake(stage: Stage, tenant: str, *, case: str, number: int, finished: i
     floor_waits: list[float] = []
     async with AsyncExitStack() as stack:
         bare = await stack.enter_async_context(_floor_worker(stage, tenant))
-        ours_once = await stack.enter_async_context(_our_worker(stage, tenant))
+        (ours_once,) = await stack.enter_async_context(our_worker(stage, [tenant]))
         for _ in range(max(1, number // 10)):
             floor_waits += [await bare() for _ in range(10)]
             waits += [await ours_once() for _ in range(10)]
@@ -63,26 +64,29 @@ async def wake(stage: Stage, tenant: str, *, case: str, number: int, finished: i
 
 
 @asynccontextmanager
-async def _our_worker(stage: Stage, tenant: str) -> AsyncIterator[Once]:
+async def our_worker(stage: Stage, tenants: Sequence[str]) -> AsyncIterator[list[Once]]:
+    """A worker at rest that serves these tenants; for each of them what wakes it once."""
     woken = Woken()
 
     async def noop(_ctx: JobContext) -> None:
         woken.enter()
 
-    async with (
-        connected(stage.tenant_dsn(tenant)) as conn,
-        Doorbell(stage.bus_dsn, application_name="bench-bell") as bell,
-        ours.working(stage, [tenant], [JobType(name="noop", handler=noop)]),
-    ):
+    async with AsyncExitStack() as stack:
+        bell = await stack.enter_async_context(Doorbell(stage.bus_dsn, application_name="bench-bell"))
+        await stack.enter_async_context(ours.working(stage, tenants, [JobType(name="noop", handler=noop)]))
 
-        async def once() -> float:
+        async def once(tenant: str, conn: Connection) -> float:
             await jobs.enqueue(conn, "noop", {})
             committed = time.perf_counter()
             bell.ring(tenant)
             return await woken.after(committed)
 
-        await once()
-        yield once
+        each: list[Once] = []
+        for tenant in tenants:
+            conn = await stack.enter_async_context(connected(stage.tenant_dsn(tenant)))
+            await once(tenant, conn)
+            each.append(partial(once, tenant, conn))
+        yield each
 
 
 @asynccontextmanager

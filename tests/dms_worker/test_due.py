@@ -37,6 +37,40 @@ async def test_a_tenant_with_more_work_goes_to_the_end_of_the_line() -> None:
     assert [(await take(due)).tenant for _ in range(2)] == ["b", "a"]
 
 
+async def test_a_tenant_that_has_more_work_is_known_to_until_it_is_through() -> None:
+    due = DueTenants(["task"])
+    due.mark("a", Reason.RING)
+    first = await take(due)
+
+    due.again(first, {"task"})
+    due.mark("a", Reason.RING)
+    due.finish(first)
+    second = await take(due)
+    due.stand_aside(second, {"task"})
+    due.finish(second)
+    due.slots_freed(lambda _tenant, job_types: set(job_types), 1)
+    third = await take(due)
+    due.finish(third)
+    due.mark("a", Reason.RING)
+    anew = await take(due)
+
+    assert [turn.more_known for turn in (first, second, third, anew)] == [False, True, True, False]
+
+
+async def test_a_mark_is_taken_by_one_of_those_who_wait_and_the_end_frees_all() -> None:
+    due = DueTenants(["task"])
+    waiting = [asyncio.create_task(due.take()) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    due.mark("a", Reason.RING)
+    done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+    due.close()
+    ended = await asyncio.wait_for(asyncio.gather(*others), 5)
+
+    assert [turn.tenant for task in done if (turn := task.result())] == ["a"]
+    assert ended == [None, None]
+
+
 async def test_a_mark_during_a_turn_brings_another_turn_but_not_beside_it() -> None:
     due = DueTenants(["task"])
     due.mark("a", Reason.RING)

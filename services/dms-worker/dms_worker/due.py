@@ -18,11 +18,12 @@ class Reason(StrEnum):
 
 @dataclass(slots=True)
 class Turn:
-    """One look at a tenant: for which job types, and why."""
+    """One look at a tenant: for which job types, why, and whether it is known to have jobs that are due."""
 
     tenant: str
     job_types: set[str]
     reason: Reason
+    more_known: bool = False
 
 
 class DueTenants:
@@ -88,13 +89,13 @@ class DueTenants:
 
     def again(self, turn: Turn, job_types: set[str]) -> None:
         """The tenant has more of these types: to the end of the line."""
-        self._put(Turn(turn.tenant, job_types, turn.reason))
+        self._put(Turn(turn.tenant, job_types, turn.reason, more_known=True))
 
     def stand_aside(self, turn: Turn, job_types: set[str]) -> None:
         """No slot is free for these types: come back when one is."""
         waiting = self._aside.get(turn.tenant)
         if waiting is None:
-            self._aside[turn.tenant] = Turn(turn.tenant, set(job_types), turn.reason)
+            self._aside[turn.tenant] = Turn(turn.tenant, set(job_types), turn.reason, turn.more_known)
         else:
             waiting.job_types |= job_types
 
@@ -128,6 +129,7 @@ class DueTenants:
         else:
             present.job_types |= turn.job_types
             present.reason = turn.reason if turn.reason is Reason.RING else present.reason
+            present.more_known |= turn.more_known
         self._wake_one()
 
     def _wake_one(self) -> None:

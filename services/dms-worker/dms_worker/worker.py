@@ -219,23 +219,34 @@ class Worker:
                 raise
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        claimed, wanted = await self._claim(turn, conn, turn.job_types)
+        claimed, full = await self._claim(turn, conn, turn.job_types)
+        looked_ahead = False
+        if full and not turn.more_known and self._due.others_wait:
+            # Of a thousand tenants that wait most have one job: to see that here saves each of them a second turn.
+            await self._start(visit, claimed)
+            claimed = []
+            looked_ahead = True
+            if not await self._look_ahead(turn.tenant, conn):
+                full = set()
+        turn.more_known = True
+        wanted = self._with_slots(turn, full)
         while wanted and not self._stop.is_set() and not self._due.others_wait:
             # The next statement is on its way before these jobs begin: while Postgres works at it, they run.
-            (claimed, wanted), _ = await asyncio.gather(self._claim(turn, conn, wanted), self._start(visit, claimed))
+            (claimed, full), _ = await asyncio.gather(self._claim(turn, conn, wanted), self._start(visit, claimed))
+            wanted = self._with_slots(turn, full)
         await self._start(visit, claimed)
         await asyncio.sleep(0)  # they begin before we look further
         if wanted and not self._stop.is_set():
             self._due.again(turn, wanted)
             if not self._locks_are_due(turn.tenant):
                 return
-        async with asyncio.timeout(self._options.turn_timeout_s):
+        if not looked_ahead:
             await self._look_ahead(turn.tenant, conn)
         # So that jobs that are done by now need no connection of their own.
         await self._complete_and_claim(turn.tenant, conn, {})
 
     async def _claim(self, turn: Turn, conn: Connection, wanted: set[str]) -> tuple[list[jobs.ClaimedJob], set[str]]:
-        """Claim once: the jobs, and the types of which there may be more and a slot is free."""
+        """Claim once: the jobs, and the types of which there may be more."""
         limits = self._slots.take(turn.tenant, wanted, self._most_jobs(turn.tenant, wanted))
         unused = dict(limits)
         try:
@@ -245,13 +256,14 @@ class Worker:
         finally:
             self._slots.give_back(turn.tenant, unused)
         self._metrics.found[turn.reason].inc(len(claimed))
-        maybe_more = {name for name in wanted if not unused.get(name)}
-        if not maybe_more:
-            return claimed, maybe_more
-        free = self._slots.free(turn.tenant, maybe_more)
-        if maybe_more - free:
-            self._due.stand_aside(turn, maybe_more - free)
-        return claimed, free
+        return claimed, {name for name in wanted if not unused.get(name)}
+
+    def _with_slots(self, turn: Turn, wanted: set[str]) -> set[str]:
+        """Those of the types for which a slot is free; with the others the tenant stands aside until one is."""
+        free = self._slots.free(turn.tenant, wanted)
+        if wanted - free:
+            self._due.stand_aside(turn, wanted - free)
+        return free
 
     def _most_jobs(self, tenant: str, wanted: set[str]) -> int:
         """How many slots a claim may reserve while its statement runs."""
@@ -301,14 +313,21 @@ class Worker:
             self._metrics.claimed[name].inc(number)
             self._metrics.running[name].inc(number)
 
-    async def _look_ahead(self, tenant: str, conn: Connection) -> None:
-        """Take back what dead workers hold, and set the timer for whatever comes next without a ring."""
+    async def _look_ahead(self, tenant: str, conn: Connection) -> bool:
+        """Take back what dead workers hold, and set the timer for whatever comes next without a ring.
+
+        Whether jobs are due now.
+        """
+        async with asyncio.timeout(self._options.turn_timeout_s):
+            return await self._look(tenant, conn)
+
+    async def _look(self, tenant: str, conn: Connection) -> bool:
         # What waits for a slot has another turn anyway, and would be due now at every look. Its locks are looked at all
         # the same, now and then: a backlog that never ends must not hide what a dead worker holds.
         names = sorted(self._job_types.keys() - self._due.types_aside(tenant))
         locks = sorted(self._job_types) if names or self._locks_are_due(tenant) else []
         if not locks:
-            return
+            return False
         stale_after_s = self._options.stale_after_s
         self._looked_at[tenant] = time.monotonic()
         next_period_s = await self._periods.begin(tenant, conn)
@@ -328,6 +347,7 @@ class Worker:
         if times:
             # What is due now and was not claimed is in another worker's claim, which ends in a moment.
             self._due.mark_later(tenant, max(0.05, min(times)), Reason.TIMER)
+        return outlook.due_in_s == 0
 
     def _locks_are_due(self, tenant: str) -> bool:
         """Whether the last look at a tenant's locks is long ago, measured by the stale time."""

@@ -74,7 +74,7 @@ def discard(options: Options, *, job_id: UUID, tenant: str | None) -> None:
 @shared_options
 @pass_options
 def cancel(options: Options, *, job_id: UUID, tenant: str | None) -> None:
-    """Give up a job that waits, or that runs: its worker ends it within its next heartbeat."""
+    """Give up a job that waits, or that runs: its worker is told and ends it."""
     _show(options, _call(options, tenant, "POST", f"/v1/jobs/{job_id}/cancel"))
 
 
