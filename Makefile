@@ -71,8 +71,12 @@ lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 	  --no-emit-package nexarch --no-emit-package core-api --no-emit-package dms-ingest --no-emit-package dms-worker --no-emit-package alerter \
 	  $(addsuffix /pyproject.toml,$(PROJECTS)) --all-extras --group dev --group bench --output-file requirements/dev.txt
 
-bench-upload: $(STAMP)  ## how fast 1 GiB is received and completed, next to bare programs
-	@$(BIN)/python bench/upload.py
+bench/tus_server/node_modules/.installed: bench/tus_server/package-lock.json
+	@cd bench/tus_server && npm ci --silent
+	@touch $@
+
+bench-upload: $(STAMP) bench/tus_server/node_modules/.installed  ## how fast 1 GiB goes in and out, next to bare programs and @tus/server; MIB=64 for a try
+	@$(BIN)/python bench/upload.py $(MIB)
 
 bench-bulk: $(STAMP)  ## how fast 1,000 documents are changed in one call, next to the bare statements
 	@$(BIN)/python bench/bulk.py

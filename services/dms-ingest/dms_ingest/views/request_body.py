@@ -18,9 +18,16 @@ class RequestBody:
         if self._broken is not None:
             raise self._broken
         try:
-            return await self._content.readany()
+            return await self._piece()
         except Exception as error:
             if rest := self._content._read_nowait(-1):  # noqa: SLF001 - no public call gives these bytes
                 self._broken = error
                 return rest
             raise
+
+    async def _piece(self) -> bytes:
+        """One piece as it came off the line; `readany` would copy all that wait into one, a sixth of the work."""
+        while True:
+            piece, is_chunk_end = await self._content.readchunk()
+            if piece or not is_chunk_end or self._content.at_eof():
+                return piece
