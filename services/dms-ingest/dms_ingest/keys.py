@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from dms_ingest.completing import Completer
+from dms_ingest.new_buckets import NewBuckets
 from dms_ingest.receiving import Receiver
 from dms_ingest.settings import Settings
 from dms_ingest.staging import Staging
@@ -12,6 +13,7 @@ from nexarch.storage import Storage
 
 SETTINGS: web.AppKey[Settings] = web.AppKey("settings", Settings)
 STORAGE: web.AppKey[Storage] = web.AppKey("storage", Storage)
+NEW_BUCKETS: web.AppKey[NewBuckets] = web.AppKey("new_buckets", NewBuckets)
 STAGING: web.AppKey[Staging] = web.AppKey("staging", Staging)
 USAGE: web.AppKey[UsageDelivery] = web.AppKey("usage", UsageDelivery)
 RECEIVER: web.AppKey[Receiver] = web.AppKey("receiver", Receiver)

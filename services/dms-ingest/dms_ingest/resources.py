@@ -10,8 +10,9 @@ from aiohttp import web
 from dms_ingest.admission import Admission
 from dms_ingest.completing import Completer
 from dms_ingest.ending import Sweep
-from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, STORAGE, TUS, USAGE
+from dms_ingest.keys import COMPLETER, NEW_BUCKETS, RECEIVER, SETTINGS, STAGING, STORAGE, TUS, USAGE
 from dms_ingest.metrics import UploadMetrics
+from dms_ingest.new_buckets import NewBuckets
 from dms_ingest.publishing import Publisher
 from dms_ingest.receiving import Receiver
 from dms_ingest.staging import Staging
@@ -35,7 +36,11 @@ async def listener(app: web.Application) -> AsyncIterator[None]:
         if session_id is not None:
             app[RECEIVER].cut_for_another(UUID(session_id))
 
-    wakes = {**cache_wakes(app), channels.UPLOADS: wanted}
+    def tenant_changed(slug: str | None) -> None:
+        app[TENANTS].forget(slug)
+        app[NEW_BUCKETS].tell(slug)
+
+    wakes = {**cache_wakes(app), channels.TENANTS: tenant_changed, channels.UPLOADS: wanted}
     ears = Listener(dsn, wakes, application_name="dms-ingest")
     check_bus(app, ears)
     async with background(app, "listen", ears.run()):
@@ -43,9 +48,11 @@ async def listener(app: web.Application) -> AsyncIterator[None]:
 
 
 async def storage(app: web.Application) -> AsyncIterator[None]:
-    """The object store."""
+    """The object store, and what makes the tenants' buckets in it."""
     async with open_common_storage(app, app[SETTINGS], writes=True) as app[STORAGE]:
-        yield
+        app[NEW_BUCKETS] = NewBuckets(app[STORAGE], app[CORE].database)
+        async with background(app, "new buckets", app[NEW_BUCKETS].run()):
+            yield
 
 
 async def staging(app: web.Application) -> AsyncIterator[None]:
