@@ -33,6 +33,9 @@ _RECORD_EVERY_S = 60.0
 # Who was cut off writes and records what it holds, which takes moments unless the disk or the database is slow.
 _LOCK_TIMEOUT_S = 10.0
 _LOCK_AGAIN_S = 0.02
+# A line that is cut off says what is on its way: until it pauses for so long, and for so long in all.
+_PAUSE_S = 0.01
+_LAST_WORDS_S = 0.25
 # Whoever holds it in another process is asked for it over the event bus.
 _ASK_AFTER_S = 0.1
 _ASK_AGAIN_S = 1.0
@@ -96,13 +99,18 @@ class Line:
         self._idle_s = idle_s
         self._deadline: asyncio.Timeout | None = None
         self._cut: NexarchError | None = None
+        self._ends_at = 0.0  # once cut
 
     async def next(self) -> bytes:
-        """The next bytes; raises what the line raises, LineSilent, and after `cut` what it was given."""
-        if self._cut is not None:
+        """The next bytes; raises what the line raises, LineSilent, and after `cut` what it was given.
+
+        What has arrived by the time of the cut is given out first: its sender thinks it is here.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._cut is not None and now >= self._ends_at:
             raise self._cut
         try:
-            async with asyncio.timeout(self._idle_s) as self._deadline:
+            async with asyncio.timeout(self._idle_s if self._cut is None else _PAUSE_S) as self._deadline:
                 return await self._read()
         except TimeoutError as error:
             if self._cut is not None:
@@ -112,10 +120,13 @@ class Line:
             self._deadline = None
 
     def cut(self, why: NexarchError) -> None:
-        """Break the line off now, whoever is waiting on it."""
+        """Break the line off at its first pause, and after a moment in any case."""
+        now = asyncio.get_running_loop().time()
+        if self._cut is None:
+            self._ends_at = now + _LAST_WORDS_S
         self._cut = why
         if self._deadline is not None:
-            self._deadline.reschedule(asyncio.get_running_loop().time())
+            self._deadline.reschedule(now)
 
 
 class Receiver:
