@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
+from support.certificates import write_certificate
+
 _READY_WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.05
 _ATTEMPTS = 3  # a port may be taken between our looking and the server's binding
@@ -25,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 _FEW_VOLUMES = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # of the seven files that it would make for each bucket
 _PORTS = (
     "master.port", "master.port.grpc", "volume.port", "volume.port.grpc",
-    "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc",
+    "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc", "s3.port.https",
 )  # fmt: skip
 
 
@@ -34,6 +36,8 @@ class S3Server:
     """A server, and who may do everything there."""
 
     url: str
+    https_url: str  # with a certificate that nobody trusts who is not told to
+    certificate: Path
     access_key: str
     secret_key: str
 
@@ -45,27 +49,35 @@ def run_seaweedfs(folder: Path) -> Iterator[S3Server]:
     credentials = [{"accessKey": access_key, "secretKey": secret_key}]
     identities = {"identities": [{"name": "tests", "credentials": credentials, "actions": ["Admin"]}]}
     (folder / "s3.json").write_text(json.dumps(identities))
+    write_certificate(folder / "cert.pem", folder / "key.pem")
     for attempt in range(_ATTEMPTS):
         ports = _free_ports()
         data = folder / f"data-{attempt}"
         data.mkdir()
         with (
             (folder / "log").open("wb") as log,
-            _running(_command(ports, data, folder / "s3.json"), log.fileno()) as server,
+            _running(_command(ports, data, folder), log.fileno()) as server,
         ):
             try:
                 _wait_ready(server, ports)
             except ChildProcessError:
                 continue
-            yield S3Server(f"http://127.0.0.1:{ports['s3.port']}", access_key, secret_key)
+            yield S3Server(
+                url=f"http://127.0.0.1:{ports['s3.port']}",
+                https_url=f"https://127.0.0.1:{ports['s3.port.https']}",
+                certificate=folder / "cert.pem",
+                access_key=access_key,
+                secret_key=secret_key,
+            )
             return
     raise AssertionError(f"SeaweedFS does not start: {(folder / 'log').read_text()[-2000:]}")
 
 
-def _command(ports: dict[str, int], data: Path, identities: Path) -> list[str]:
+def _command(ports: dict[str, int], data: Path, folder: Path) -> list[str]:
     return [
         str(Path(sys.executable).with_name("weed")), "-logtostderr=true", "server",
-        "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}", "-filer", "-s3", f"-s3.config={identities}",
+        "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}", "-filer", "-s3", f"-s3.config={folder / 's3.json'}",
+        f"-s3.cert.file={folder / 'cert.pem'}", f"-s3.key.file={folder / 'key.pem'}",
         *(f"-{name}={port}" for name, port in ports.items()),
         "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.iam=false", "-s3.autoCreateBucket=false",
         "-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=10000", "-volume.preStopSeconds=0",

@@ -212,6 +212,22 @@ async def test_an_unknown_access_key_is_refused_by_the_name_of_its_setting(setti
             await stranger.ensure_bucket(TENANT)
 
 
+async def test_a_certificate_is_trusted_only_if_a_setting_says_so(
+    storage: S3Storage, settings: dict[str, Any], s3_server: S3Server
+) -> None:
+    await storage.put(TENANT, KEY, stream(b"x"))
+    secure = settings | {"storage_endpoint": s3_server.https_url}
+
+    async with opened(secure) as distrustful:
+        with pytest.raises(StorageRefused, match="STORAGE_CA"):
+            await distrustful.head(TENANT, KEY)
+    async with opened(secure, ca=s3_server.certificate) as trusting:
+        await trusting.put(TENANT, "documents/other", stream(b"by TLS"))
+        assert await content(trusting) == b"x"
+
+    assert await storage.head(TENANT, "documents/other") == 6
+
+
 async def test_a_signed_url_reads_its_object_until_it_expires_and_nothing_else(storage: S3Storage) -> None:
     await storage.put(TENANT, KEY, stream(b"sealed bytes"))
     await storage.put(TENANT, KEY + "0", stream(b"others"))
