@@ -7,7 +7,7 @@ that opens with a nonce holds what was sealed with it. So equal trails mean equa
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -52,14 +52,15 @@ class RunningDigest:
         self._nonce = b""  # of the slot `_number`, which may still grow
         self._lost = False
 
-    def follow(self, data: memoryview, sealed: Sealed) -> None:
-        """The next bytes, which lie in a slot that was sealed with them; call it in a thread."""
-        if sealed.number != self._number:
-            self._trail.add(self._nonce)
-            self._number = sealed.number
-        elif sealed.before != self._nonce:
-            self._lost = True  # somebody else wrote what came before these bytes
-        self._nonce = sealed.nonce
+    def follow(self, data: memoryview, seals: Sequence[Sealed]) -> None:
+        """The next bytes, and the slots in their order that were sealed with them; call it in a thread."""
+        for sealed in seals:
+            if sealed.number != self._number:
+                self._trail.add(self._nonce)
+                self._number = sealed.number
+            elif sealed.before != self._nonce:
+                self._lost = True  # somebody else wrote what came before these bytes
+            self._nonce = sealed.nonce
         self._bytes.update(data)
         self.position += len(data)
 

@@ -22,12 +22,16 @@ class BytesLost(Exception):
         self.stop = stop
 
 
+_AT_ONCE = 4  # whole slots that are sealed and then written with one call: every call hands the GIL over and back
+
+
 class _Scratch(threading.local):
-    """One slot, open and sealed: every thread has its own, and uses it for whatever file is next."""
+    """One slot open, and some sealed: every thread has its own, and uses it for whatever file is next."""
 
     def __init__(self) -> None:
         self.plaintext = memoryview(bytearray(SLOT))
-        self.stored = memoryview(bytearray(STRIDE))
+        self.run = memoryview(bytearray(_AT_ONCE * STRIDE))
+        self.stored = self.run[:STRIDE]
 
 
 class SealedFile:
@@ -45,17 +49,26 @@ class SealedFile:
         `digest`, if given, follows those that do. Raises UploadScattered.
         """
         written = 0
+        seals: list[Sealed] = []
         first, end = offset // SLOT, -(-(offset + len(data)) // SLOT)
         with self._file.locked(first * STRIDE, max(end - first, 1) * STRIDE):
             while written < len(data):
                 number, begin = divmod(offset + written, SLOT)
-                part = data[written : written + SLOT - begin]
-                sealed = self._put(number, begin, part)
-                if sealed is None:
+                rest = data[written:]
+                if begin == 0 and len(rest) >= SLOT:
+                    part = rest[: min(len(rest) // SLOT, _AT_ONCE) * SLOT]
+                    new = self._put_whole(number, part)
+                    taken = len(new) * SLOT
+                else:
+                    part = rest[: SLOT - begin]
+                    new = self._put_part(number, begin, part)
+                    taken = len(part) if new else 0
+                seals += new
+                written += taken
+                if taken < len(part):
                     break
-                if digest is not None:
-                    digest.follow(part, sealed)
-                written += len(part)
+        if digest is not None:
+            digest.follow(data[:written], seals)
         return written
 
     def read_into(self, buffer: memoryview, offset: int, trail: Trail | None = None) -> int:
@@ -104,22 +117,27 @@ class SealedFile:
         """Return when the bytes written so far would survive a power cut."""
         self._file.sync()
 
-    def _put(self, number: int, begin: int, part: memoryview) -> Sealed | None:
-        """Seal a part of a slot with what else has come of it; None if the disk is full, and the slot as it was."""
-        stored = self._scratch.stored
-        if len(part) == SLOT:
-            length = self._slots.seal_into(number, part, ((0, SLOT),), stored)
-            before, kept = None, 0
-        else:
-            plaintext, ranges, before, kept = self._joined(number, begin, part)
-            length = self._slots.seal_into(number, plaintext, ranges, stored)
-        place = number * STRIDE
+    def _put_whole(self, number: int, data: memoryview) -> list[Sealed]:
+        """Seal some whole slots, whatever lies in their places; the seals are fewer if the disk is full."""
+        run = self._scratch.run
+        slots = [run[start : start + STRIDE] for start in range(0, len(data) // SLOT * STRIDE, STRIDE)]
+        for index, slot in enumerate(slots):
+            plaintext = data[index * SLOT : (index + 1) * SLOT]
+            self._slots.seal_into(number + index, plaintext, ((0, SLOT),), slot)
+        count = self._file.write_at(run[: len(slots) * STRIDE], number * STRIDE) // STRIDE
+        return [Sealed(number + index, nonce_of(slot), None) for index, slot in enumerate(slots[:count])]
+
+    def _put_part(self, number: int, begin: int, part: memoryview) -> list[Sealed]:
+        """Seal a part of a slot with what else has come of it; no seal if the disk is full, and the slot as it was."""
+        plaintext, ranges, before, kept = self._joined(number, begin, part)
+        stored, place = self._scratch.stored, number * STRIDE
+        length = self._slots.seal_into(number, plaintext, ranges, stored)
         # What the slot grows by comes first: if the disk does not take it, the slot still opens as it was.
         if self._file.write_at(stored[kept:length], place + kept) < length - kept:
-            return None
+            return []
         if self._file.write_at(stored[:kept], place) < kept:
-            return None
-        return Sealed(number, nonce_of(stored), before)
+            return []
+        return [Sealed(number, nonce_of(stored), before)]
 
     def _joined(self, number: int, begin: int, part: memoryview) -> tuple[memoryview, Ranges, bytes | None, int]:
         """The slot's bytes with the part among them, which have come, the present seal, and its length on disk."""
