@@ -174,8 +174,8 @@ class Receiver:
             raise BeyondEnd(f"The upload was announced with {size} bytes.", size=size)
         return session
 
-    async def receive(self, user: User, session: Session, offset: int, read: Callable[[], Awaitable[bytes]]) -> None:
-        """Take bytes in from `offset` on until `read` returns none, however often they come.
+    async def receive(self, user: User, session: Session, offset: int, read: Callable[[], Awaitable[bytes]]) -> Session:
+        """Take bytes in from `offset` on until `read` returns none, however often they come; returns the session then.
 
         Raises what `read` raises, and BeyondEnd, LineSilent, StagingFull, UploadCompleting, UploadNotFound,
         UploadScattered, and CoreApiAway where the session's key cannot be had.
@@ -185,7 +185,7 @@ class Receiver:
         except Busy as error:
             raise UploadCompleting("The upload is being completed or ended.") from error
         try:
-            await self.receive_into(file, user, session, offset, read)
+            return await self.receive_into(file, user, session, offset, read)
         finally:
             await run_in_thread(file.close)
 
@@ -217,7 +217,7 @@ class Receiver:
         offset: int,
         read: Callable[[], Awaitable[bytes]],
         checksum: Checksum | None = None,
-    ) -> None:
+    ) -> Session:
         """Take bytes into an open file, as `receive` does; with a checksum all of them count or, on any error, none.
 
         Raises ChecksumMismatch and what `receive` raises.
@@ -230,7 +230,7 @@ class Receiver:
                 with self._digests.following(session.id, offset) as digest, self._buffers.two() as pair:
                     # With the client's digest, complete finds out what a power cut took; without it nothing would.
                     writer = StagedWriter(sealed, offset, pair, digest, durable=session.sha256 is None)
-                    await self._copy(user.tenant, session, line, sealed, writer, checksum)
+                    return await self._copy(user.tenant, session, line, sealed, writer, checksum)
         finally:
             self._lines[session.id].discard(line)
             if not self._lines[session.id]:
@@ -277,19 +277,19 @@ class Receiver:
         file: SealedFile,
         writer: "StagedWriter",
         checksum: Checksum | None,
-    ) -> None:
+    ) -> Session:
         loop = asyncio.get_running_loop()
-        recorded, recorded_at = writer.written, loop.time()
+        latest, recorded, recorded_at = session, writer.written, loop.time()
 
         async def record() -> None:
-            nonlocal recorded
+            nonlocal latest, recorded
             start, stop = recorded, writer.written
             if start == stop:
                 return
             if writer.durable:
                 await run_in_thread(file.sync)
             async with self._tenants.acquire(tenant) as conn:
-                await record_received(conn, session.id, start, stop, lifetime_s=self._lifetime_s)
+                latest = await record_received(conn, session.id, start, stop, lifetime_s=self._lifetime_s)
             self._count(stop - start)
             recorded = stop
 
@@ -328,6 +328,7 @@ class Receiver:
                     await record()
         if writer.full:
             raise _full()
+        return latest
 
 
 class StagedWriter:

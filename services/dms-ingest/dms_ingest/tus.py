@@ -160,8 +160,7 @@ class TusUploads:
             _refuse_misplaced(session, chunk)
             return session
         async with self._receiver.alone(user.tenant, session_id) as file:
-            await self._append_alone(user, session_id, chunk, file)
-        before = await self._get(user, session_id)
+            before = await self._append_alone(user, session_id, chunk, file)
         after = await self._finish(user, before)
         if after.offset() < before.offset():  # 204 would say that what came is kept
             raise OffsetConflict(after.offset())
@@ -180,7 +179,7 @@ class TusUploads:
         except UploadCompleting as error:
             raise UploadLocked(error.detail, retry_after_s=1) from error
 
-    async def _append_alone(self, user: User, session_id: UUID, chunk: Chunk, file: StagedFile) -> None:
+    async def _append_alone(self, user: User, session_id: UUID, chunk: Chunk, file: StagedFile) -> Session:
         session = await self._get(user, session_id)
         _refuse_misplaced(session, chunk)
         if chunk.total is not None:
@@ -191,7 +190,7 @@ class TusUploads:
             async with self._tenants.acquire(user.tenant) as conn:
                 await forget_received(conn, session_id, [(chunk.offset, session.size_bytes)])
         await chunk.go_on()
-        await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
+        return await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
 
     async def _settle_length(self, user: User, session: Session, total: int) -> Session:
         if not session.length_deferred:

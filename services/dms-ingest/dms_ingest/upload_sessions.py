@@ -209,17 +209,21 @@ async def get_session(conn: Connection, user_id: UUID, session_id: UUID) -> Sess
     return session
 
 
-async def record_received(conn: Connection, session_id: UUID, start: int, stop: int, *, lifetime_s: float) -> None:
+async def record_received(conn: Connection, session_id: UUID, start: int, stop: int, *, lifetime_s: float) -> Session:
     """Add a range of bytes that lie on disk, and let the session live on; UploadNotFound if it is not open."""
     sql = """
         UPDATE upload_sessions
         SET received = received + int8multirange(int8range($2, $3)), updated_at = now(),
             expires_at = now() + make_interval(secs => $4)
         WHERE id = $1 AND state = 'open'
-        RETURNING true
+        RETURNING id, user_id, filename, mime_type, size_bytes, folder_id, document_id, sha256, received, state,
+            completed_document_id, completed_revision_id, created_at, expires_at,
+            length_deferred, tus_metadata, concat_kind, concat_parts, concat_into
     """
-    if await conn.fetchval(sql, session_id, start, stop, lifetime_s) is None:
+    session = await fetch_optional(conn, Session, sql, session_id, start, stop, lifetime_s)
+    if session is None:
         raise UploadNotFound("The upload was ended meanwhile.")
+    return session
 
 
 async def set_length(conn: Connection, session_id: UUID, size_bytes: int) -> None:

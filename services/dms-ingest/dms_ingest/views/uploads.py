@@ -133,8 +133,8 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
     user, receiver = caller(request), request.app[RECEIVER]
     session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
     await go_on(request)
-    await receiver.receive(user, session, query.offset, RequestBody(request.content).read)
-    return json_response(_as_json(await _session(request)))
+    session = await receiver.receive(user, session, query.offset, RequestBody(request.content).read)
+    return json_response(_as_json(session))
 
 
 async def complete(request: web.Request) -> web.Response:
