@@ -7,7 +7,7 @@ CLIENTS := tests/clients/node_modules/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run clients test quick lint docs lock ci bench-bulk bench-queue bench-upload bench-old-snapshot
+.PHONY: help setup run clients test quick lint docs lock ci compose-test bench-bulk bench-queue bench-upload bench-old-snapshot
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -70,6 +70,8 @@ lock: $(STAMP)  ## pin requirements/*.txt anew (needs uv)
 	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --no-emit-package nexarch --no-emit-package core-api --no-emit-package dms-ingest --no-emit-package dms-worker --no-emit-package alerter \
 	  $(addsuffix /pyproject.toml,$(PROJECTS)) --all-extras --group dev --group bench --output-file requirements/dev.txt
+	@echo hatchling | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --no-annotate --constraint requirements/dev.txt - --output-file requirements/build.txt
 
 bench/tus_server/node_modules/.installed: bench/tus_server/package-lock.json
 	@cd bench/tus_server && npm ci --silent
@@ -87,5 +89,8 @@ bench-queue: $(STAMP)  ## how fast the queue is, next to bare loops and to pgque
 bench-old-snapshot: $(STAMP)  ## how much one forgotten transaction slows the queue down
 	@$(BIN)/python bench/old_snapshot.py
 
-ci:  ## what .ci/run does: lint, then every test
+compose-test: $(STAMP)  ## the containers for real: build, start, work, scale, look from inside (needs Docker)
+	@PYTHONPATH=tests $(BIN)/python -m compose.run
+
+ci:  ## what .ci/run does: lint, every test, the containers
 	@bash .ci/run

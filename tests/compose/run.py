@@ -1,0 +1,261 @@
+"""The compose file as a user meets it: build, start, work, scale, lose a container, look from inside, remove.
+
+`make compose-test`; it needs a Docker engine and docker-compose 1.29 or newer, and leaves nothing but the images.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+from compose import hardening
+from compose.stack import SERVICES, Failed, Stack, docker, eventually, logs, require
+
+_TENANT = "acme"
+_EMAIL = "ada@example.org"
+_WORD = "Quittenbrot"
+_SMALL_FILES = 45
+_MIB = 1 << 20
+
+
+@dataclass
+class Walk:
+    """One run; each step prints a line with what it saw and how long it took."""
+
+    stack: Stack
+    folder: Path
+    secrets: dict[str, str] = field(default_factory=dict)
+    password: str = ""
+    token: str = ""
+    started: float = field(default_factory=time.monotonic)
+
+    def step(self, name: str, what: Callable[[], str]) -> None:
+        """Do one step; `Failed` goes on up."""
+        print(f"  {name:<44}", end="", flush=True)
+        began = time.monotonic()
+        said = what()
+        print(f"{time.monotonic() - began:6.1f} s  {said}", flush=True)
+
+    def all_steps(self) -> None:
+        """Everything, in the order of a user's first day."""
+        stack = self.stack
+        self.step("the images are built", self.build)
+        self.step("it starts with a copy of .env.example", self.up)
+        self.step("a tenant, a user, a login", self.make_tenant)
+        self.step("upload, search, download", lambda: self.round_trip("first"))
+        self.step("Prometheus has a metric of every service", self.metrics)
+        self.step("strangers at core-api", lambda: hardening.check_strangers(stack.core_url, self.operator))
+        self.step("strangers at dms-ingest", lambda: hardening.check_strangers(stack.ingest_url, self.token))
+        self.step("three workers, two dms-ingest", self.scale)
+        self.step("the workers share the jobs", self.share)
+        self.step("an upload goes on at the other dms-ingest", self.go_on_elsewhere)
+        self.step("rights, from outside", lambda: hardening.check_rights(stack))
+        self.step("images", lambda: hardening.check_images(stack))
+        self.step("logs are JSON", lambda: hardening.check_logs(stack))
+        self.step("no secret in inspect, history, logs", lambda: hardening.check_nothing_tells(stack, self.secrets))
+        self.step("from inside", lambda: hardening.check_from_inside(stack, self.secrets, _TENANT))
+        self.step("a new start goes on with everything", self.restart)
+
+    @property
+    def operator(self) -> str:
+        """The first operator's token."""
+        return self.secrets["operator-token"]
+
+    def build(self) -> str:
+        self.stack.compose("build", within_s=1200)
+        return "of the tree as it is"
+
+    def up(self) -> str:
+        self.stack.compose("up", "-d", "--no-build")
+        self.stack.wait_healthy()
+        self.secrets = self.stack.secrets()
+        return f"{len(self.stack.everything())} services healthy"
+
+    def make_tenant(self) -> str:
+        operator = {"NEXARCH_OPERATOR_TOKEN": self.operator}
+        self.nexarch("tenants", "create", _TENANT, **operator)
+        user = self.nexarch("users", "create", _TENANT, _EMAIL, "--role", "admin", "--generate-password", **operator)
+        self.password = user["password"]
+        self.log_in()
+        return f"{_EMAIL} of {_TENANT}"
+
+    def log_in(self) -> None:
+        body = {"tenant": _TENANT, "email": _EMAIL, "password": self.password}
+        self.token = self.call("POST", f"{self.stack.core_url}/v1/auth/token", json.dumps(body).encode())[
+            "access_token"
+        ]
+
+    def round_trip(self, name: str) -> str:
+        text, blob = self.folder / f"{name}.txt", self.folder / f"{name}.bin"
+        text.write_text(f"Die Sitzung {name} beschloss: {_WORD}{name} für alle.\n" * 2000, encoding="utf-8")
+        blob.write_bytes(os.urandom(20 * _MIB + 1))
+        items = [
+            *self.nexarch("upload", "--wait", str(text))["items"],
+            *self.nexarch("upload", str(blob))["items"],
+        ]
+        hits = self.nexarch("search", f"{_WORD}{name}")["items"]
+        require([hit["document_id"] for hit in hits] == [items[0]["document"]["id"]], f"found: {hits}")
+        for item, file in zip(items, (text, blob), strict=True):
+            self.compare(item["document"]["id"], file)
+        return f"{_size(text)} and {_size(blob)} came back as they went in"
+
+    def compare(self, document_id: str, file: Path) -> None:
+        back = self.folder / "back"
+        self.nexarch("download", document_id, "--output", str(back), "--force")
+        require(_sha256(back) == _sha256(file), f"{file.name} came back different")
+
+    def metrics(self) -> str:
+        def complete() -> bool:
+            seen = self.query("count by (service) (nexarch_http_requests_total)")
+            return {sample["metric"]["service"] for sample in seen} == set(SERVICES)
+
+        eventually(complete, within_s=90)
+        return "nexarch_http_requests_total"
+
+    def query(self, promql: str) -> list[dict[str, Any]]:
+        url = f"http://127.0.0.1:9090/api/v1/query?query={quote(promql)}"
+        said = docker("exec", self.stack.containers("prometheus")[0], "wget", "-q", "-O", "-", url)
+        samples: list[dict[str, Any]] = json.loads(said)["data"]["result"]
+        return samples
+
+    def scale(self) -> str:
+        self.stack.compose("up", "-d", "--no-build", "--scale", "dms-worker=3", "--scale", "dms-ingest=2")
+        self.stack.wait_healthy()
+        require(len(self.stack.containers("dms-worker")) == 3, "not three workers")
+        require(len(self.stack.containers("dms-ingest")) == 2, "not two dms-ingest")
+        return "healthy"
+
+    def share(self) -> str:
+        files = [self.folder / f"note-{number}.txt" for number in range(_SMALL_FILES)]
+        for file in files:
+            file.write_text(f"Notiz {file.stem}\n")
+        before = self.finished()
+        states = [
+            item["document"]["processing_state"] for item in self.nexarch("upload", "--wait", *map(str, files))["items"]
+        ]
+        require(states == ["processed"] * _SMALL_FILES, f"states: {states}")
+        done = [now - then for now, then in zip(self.finished(), before, strict=True)]
+        require(sum(done) >= _SMALL_FILES and all(done), f"jobs of each worker: {done}")
+        return " + ".join(map(str, done)) + " jobs"
+
+    def finished(self) -> list[int]:
+        """Jobs that each worker has ended."""
+        program = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9000/metrics').read().decode())"
+        pattern = r"^nexarch_jobs_finished_total\{.*\} ([0-9.e+]+)$"
+        pages = [self.stack.python(worker, program) for worker in self.stack.containers("dms-worker")]
+        return [sum(int(float(n)) for n in re.findall(pattern, page, re.MULTILINE)) for page in pages]
+
+    def go_on_elsewhere(self) -> str:
+        """Send half of a file, kill the dms-ingest that took it, and send the rest to the same address."""
+        self.log_in()
+        content = os.urandom(8 * _MIB)
+        half = len(content) // 2
+        url = f"{self.stack.ingest_url}/v1/uploads"
+        body = {"filename": "halves.bin", "mime_type": "application/octet-stream", "size": len(content)}
+        upload = f"{url}/{self.call('POST', url, json.dumps(body).encode())['id']}"
+        request_id = uuid4().hex
+        self.call("PUT", f"{upload}/content?offset=0", content[:half], {"X-Request-Id": request_id})
+        replicas = self.stack.containers("dms-ingest")
+        (first,) = [replica for replica in replicas if request_id in logs(replica)]
+        docker("kill", first)
+        try:
+            self.call_until("PUT", f"{upload}/content?offset={half}", content[half:])
+            document = self.call_until("POST", f"{upload}/complete", b"")
+        finally:
+            docker("start", first)
+        file = self.folder / "halves.bin"
+        file.write_bytes(content)
+        self.compare(document["id"], file)
+        self.stack.wait_healthy()
+        return "after the first one was killed"
+
+    def restart(self) -> str:
+        self.stack.compose("down")
+        self.stack.compose("up", "-d", "--no-build")
+        self.stack.wait_healthy()
+        require(self.stack.secrets() == self.secrets, "the secrets changed")
+        hits = self.nexarch("search", f"{_WORD}first")["items"]
+        require(len(hits) == 1, f"found: {hits}")
+        self.compare(hits[0]["document_id"], self.folder / "first.txt")
+        return "and with the same secrets"
+
+    def nexarch(self, *arguments: str, **variables: str) -> Any:  # noqa: ANN401 - JSON
+        """The command line tool against the published ports; its JSON."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "NEXARCH_CORE_URL": self.stack.core_url,
+            "NEXARCH_INGEST_URL": self.stack.ingest_url,
+        }
+        if self.password:
+            self.log_in()
+            environment["NEXARCH_TOKEN"] = self.token
+        program = Path(sys.executable).with_name("nexarch")
+        done = subprocess.run(
+            [program, *arguments, "--json"],
+            env=environment | variables, cwd=self.folder, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        require(done.returncode == 0, f"nexarch {arguments[0]}: {done.stderr[-2000:]}")
+        return json.loads(done.stdout) if done.stdout else None
+
+    def call(self, method: str, url: str, body: bytes, headers: dict[str, str] | None = None) -> Any:  # noqa: ANN401
+        """The JSON that a service answers."""
+        given = {"Content-Type": "application/json" if method == "POST" else "application/octet-stream"}
+        if self.token:
+            given["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(url, data=body, headers=given | (headers or {}), method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def call_until(self, method: str, url: str, body: bytes) -> Any:  # noqa: ANN401 - JSON
+        """The same, again after a broken line: the front needs a moment to see who is gone."""
+
+        def attempt() -> Any:  # noqa: ANN401
+            try:
+                return self.call(method, url, body)
+            except OSError:
+                return None
+
+        return eventually(attempt, within_s=60)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _size(file: Path) -> str:
+    return f"{file.stat().st_size / _MIB:.1f} MiB"
+
+
+def main() -> None:
+    """Run all steps; 0 if all went well, 1 with the reason if not. The stack is removed in either case."""
+    with tempfile.TemporaryDirectory(prefix="nexarch-compose-") as name:
+        walk = Walk(Stack(Path(name)), Path(name))
+        print(f"compose project {walk.stack.project}, {' '.join(walk.stack.command)}", flush=True)
+        try:
+            walk.all_steps()
+        except (Failed, OSError, subprocess.TimeoutExpired) as error:
+            sys.exit(f"FAILED\n{error}")
+        finally:
+            walk.step(
+                "everything is removed",
+                lambda: walk.stack.compose("down", "--volumes", "--remove-orphans", "--timeout", "1") or "",
+            )
+        print(f"  all is well, {time.monotonic() - walk.started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
