@@ -158,7 +158,7 @@ def check_from_inside(stack: Stack, secrets: Mapping[str, str], tenant: str) -> 
         seen = json.loads(stack.python(container, _DATABASE, f"tenant_{tenant}"))
         require(seen["tables"] > 5 and not seen["readable"] and not seen["entered"], f"{service}: {seen}")
     unreachable = {
-        "alerter": [("postgres", 5432), ("object-store", 8333), ("dms-ingest", 8090)],
+        "alerter": [("postgres", 5432), ("object-store", 8333), ("front", 8090)],
         "core-api": [("object-store", 8333)],
         "dms-ingest": [("object-store", port) for port in (8888, 9333, 8080, 18888, 19333)],
         "dms-worker": [("192.0.2.1", 443), ("front", 8090)],
