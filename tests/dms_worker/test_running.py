@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -117,6 +118,27 @@ async def test_a_cancelled_job_is_ended_at_once_if_its_worker_is_told_and_the_ot
 
         await status_is(conn, first, "failed")
         assert (await jobs.get_job(conn, second)).status == "processing"
+
+
+async def test_a_job_that_is_overdue_is_not_kept_waiting_by_a_backlog_that_was_begun(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered: list[int] = []
+    done = asyncio.Event()
+
+    async def work(ctx: JobContext) -> None:
+        entered.append(ctx.job.payload["place"])
+        if len(entered) == 50:
+            await jobs.enqueue(conn, "task", {"place": -1}, run_at=datetime.now(UTC) - timedelta(hours=1))
+        if len(entered) == 1501:
+            done.set()
+
+    await jobs.enqueue_many(conn, [NewJob("task", {"place": place}) for place in range(1500)])
+    async with working([task(work, concurrency=40)], {"acme": tenant_dsn}, bus_dsn, concurrency=40, batch=10):
+        await asyncio.wait_for(done.wait(), 60)
+
+    assert sorted(entered) == list(range(-1, 1500))
+    assert entered.index(-1) < 1400
 
 
 async def test_a_job_that_was_cancelled_and_is_given_back_at_a_stop_is_not_run_again(

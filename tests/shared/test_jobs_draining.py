@@ -1,9 +1,13 @@
 """Completing and claiming in one statement keeps the rules of both."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from nexarch import jobs
 from nexarch.db import Connection
+from nexarch.jobs import ClaimedJob, NewJob
 
 pytestmark = pytest.mark.database
 
@@ -16,7 +20,7 @@ async def test_what_has_finished_is_completed_and_what_is_due_is_claimed(tenant_
     ids = [await jobs.enqueue(tenant_conn, "task", {}) for _ in range(4)]
     finished = await jobs.claim(tenant_conn, "w1", {"task": 2})
 
-    lost, claimed = await jobs.complete_and_claim(tenant_conn, finished, "w1", {"task": 1})
+    lost, claimed, _ = await jobs.complete_and_claim(tenant_conn, finished, "w1", {"task": 1})
 
     assert lost == set()
     assert [(job.id, job.lease, job.attempts) for job in claimed] == [(ids[2], 1, 1)]
@@ -32,7 +36,7 @@ async def test_a_job_that_was_lost_meanwhile_stays_as_it_is_and_is_told(tenant_c
     await tenant_conn.execute("UPDATE processing_jobs SET priority = 1 WHERE id = $1", gone.id)
     (again,) = await jobs.claim(tenant_conn, "w2", {"task": 1})
 
-    lost, claimed = await jobs.complete_and_claim(tenant_conn, [gone, kept], "w1", {"task": 5})
+    lost, claimed, _ = await jobs.complete_and_claim(tenant_conn, [gone, kept], "w1", {"task": 5})
 
     assert again.id == gone.id
     assert lost == {gone.id}
@@ -45,8 +49,39 @@ async def test_without_free_slots_it_only_completes(tenant_conn: Connection) -> 
         await jobs.enqueue(tenant_conn, "task", {})
     finished = await jobs.claim(tenant_conn, "w1", {"task": 1})
 
-    lost, claimed = await jobs.complete_and_claim(tenant_conn, finished, "w1", {})
+    lost, claimed, _ = await jobs.complete_and_claim(tenant_conn, finished, "w1", {})
 
     assert lost == set()
     assert claimed == []
     assert await statuses(tenant_conn) == ["succeeded", "pending"]
+
+
+async def test_a_claim_may_begin_where_the_one_before_ended_and_passes_over_what_stands_before(
+    tenant_conn: Connection,
+) -> None:
+    now = datetime.now(UTC)
+    early, late, later = [
+        await jobs.enqueue(tenant_conn, "task", {}, run_at=now - timedelta(hours=hours)) for hours in (3, 2, 1)
+    ]
+    _, first, reached = await jobs.complete_and_claim(tenant_conn, [], "w1", {"task": 1})
+    came_back = await jobs.enqueue(tenant_conn, "task", {}, run_at=now - timedelta(hours=4))
+
+    _, second, further = await jobs.complete_and_claim(tenant_conn, [], "w1", {"task": 1}, after=reached)
+    _, rest, _ = await jobs.complete_and_claim(tenant_conn, [], "w1", {"task": 5})
+
+    assert [job.id for job in first] == [early]
+    assert [job.id for job in second] == [late]
+    assert 3599 < further["task"] - reached["task"] < 3601
+    assert {job.id for job in rest} == {came_back, later}
+
+
+async def test_jobs_that_are_due_at_the_same_moment_are_not_passed_over(tenant_conn: Connection) -> None:
+    await jobs.enqueue_many(tenant_conn, [NewJob("task", {}) for _ in range(30)])
+    reached: Mapping[str, float] = {}
+    claimed: list[ClaimedJob] = []
+
+    for _ in range(3):
+        _, some, reached = await jobs.complete_and_claim(tenant_conn, [], "w1", {"task": 10}, after=reached)
+        claimed += some
+
+    assert len({job.id for job in claimed}) == 30

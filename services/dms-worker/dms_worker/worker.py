@@ -41,6 +41,9 @@ from nexarch.listen import Listener, Wake, backoff_s
 
 PoolFor = Callable[[str], AbstractAsyncContextManager[Pool]]
 
+# In a backlog; the others begin where the one before ended.
+_FROM_THE_FIRST_EVERY = 50
+
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -219,7 +222,7 @@ class Worker:
                 raise
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        claimed, full = await self._claim(turn, conn, turn.job_types)
+        claimed, full, after = await self._claim(turn, conn, turn.job_types, {})
         looked_ahead = False
         if full and not turn.more_known and self._due.others_wait:
             # Of a thousand tenants that wait most have one job: to see that here saves each of them a second turn.
@@ -230,9 +233,14 @@ class Worker:
                 full = set()
         turn.more_known = True
         wanted = self._with_slots(turn, full)
-        while wanted and not self._stop.is_set() and not self._due.others_wait:
+        claims = 0
+        while wanted and not (self._stop.is_set() or self._due.others_wait or self._locks_are_due(turn.tenant)):
             # The next statement is on its way before these jobs begin: while Postgres works at it, they run.
-            (claimed, full), _ = await asyncio.gather(self._claim(turn, conn, wanted), self._start(visit, claimed))
+            claims += 1
+            (claimed, full, after), _ = await asyncio.gather(
+                self._claim(turn, conn, wanted, after if claims % _FROM_THE_FIRST_EVERY else {}),
+                self._start(visit, claimed),
+            )
             wanted = self._with_slots(turn, full)
         await self._start(visit, claimed)
         await asyncio.sleep(0)  # they begin before we look further
@@ -243,20 +251,26 @@ class Worker:
         if not looked_ahead:
             await self._look_ahead(turn.tenant, conn)
         # So that jobs that are done by now need no connection of their own.
-        await self._complete_and_claim(turn.tenant, conn, {})
+        await self._complete_and_claim(turn.tenant, conn, {}, {})
 
-    async def _claim(self, turn: Turn, conn: Connection, wanted: set[str]) -> tuple[list[jobs.ClaimedJob], set[str]]:
-        """Claim once: the jobs, and the types of which there may be more."""
+    async def _claim(
+        self, turn: Turn, conn: Connection, wanted: set[str], after: Mapping[str, float]
+    ) -> tuple[list[jobs.ClaimedJob], set[str], Mapping[str, float]]:
+        """Claim once: the jobs, the types of which there may be more, and where their next claim may begin.
+
+        What was claimed from somewhere in the middle is through only when a claim from the first job says so.
+        """
         limits = self._slots.take(turn.tenant, wanted, self._most_jobs(turn.tenant, wanted))
         unused = dict(limits)
         try:
-            claimed = await self._complete_and_claim(turn.tenant, conn, limits)
+            claimed, reached = await self._complete_and_claim(turn.tenant, conn, limits, after)
             for job in claimed:
                 unused[job.job_type] -= 1
         finally:
             self._slots.give_back(turn.tenant, unused)
         self._metrics.found[turn.reason].inc(len(claimed))
-        return claimed, {name for name in wanted if not unused.get(name)}
+        full = {name for name in wanted if not unused.get(name)}
+        return claimed, full | after.keys(), {name: reached[name] for name in full & reached.keys()}
 
     def _with_slots(self, turn: Turn, wanted: set[str]) -> set[str]:
         """Those of the types for which a slot is free; with the others the tenant stands aside until one is."""
@@ -276,17 +290,18 @@ class Worker:
         return self._options.batch
 
     async def _complete_and_claim(
-        self, tenant: str, conn: Connection, limits: Mapping[str, int]
-    ) -> list[jobs.ClaimedJob]:
-        """Write what has finished and claim, in one statement if there is both to do."""
+        self, tenant: str, conn: Connection, limits: Mapping[str, int], after: Mapping[str, float]
+    ) -> tuple[list[jobs.ClaimedJob], Mapping[str, float]]:
+        """Write what has finished and claim, in one statement if there is both to do: see `jobs.complete_and_claim`."""
         finished = self._completions.take(tenant)
         lost: set[UUID] = set()
         claimed: list[jobs.ClaimedJob] = []
+        reached: Mapping[str, float] = {}
         try:
             async with asyncio.timeout(self._options.turn_timeout_s):
                 rows = [held.job for held in finished]
                 if finished and limits:
-                    lost, claimed = await jobs.complete_and_claim(conn, rows, self.name, limits)
+                    lost, claimed, reached = await jobs.complete_and_claim(conn, rows, self.name, limits, after=after)
                 elif finished:
                     lost = {job.id for job in rows} - await jobs.complete(conn, rows)
                 elif limits:
@@ -296,7 +311,7 @@ class Worker:
             raise
         if finished:
             await self._completions.settle(finished, lost)
-        return claimed
+        return claimed, reached
 
     async def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
         now = time.monotonic()

@@ -15,7 +15,7 @@ An attempt is counted at the claim, so a job that kills its worker runs out of a
 from nexarch.jobs.by_hand import JobEnded, JobNotDead, cancel, discard, requeue, requeue_all
 from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
 from nexarch.jobs.depth import Depth, depths
-from nexarch.jobs.draining import complete_and_claim
+from nexarch.jobs.draining import Drained, complete_and_claim
 from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
 from nexarch.jobs.listing import JobNotFound, get_job, list_attempts, list_jobs
 from nexarch.jobs.pruning import Pruned, prune
@@ -29,6 +29,7 @@ __all__ = [
     "Attempt",
     "ClaimedJob",
     "Depth",
+    "Drained",
     "Fate",
     "Job",
     "JobEnded",
