@@ -96,17 +96,16 @@ def rates(stage: Stage, large: File, folder: Path) -> None:
     floors: dict[str, list[float]] = {"receive": [], "complete_1gib": [], "download": []}
     tus_sending: list[float] = []
     with bare_server(__file__, folder) as floor_url, tus_server(folder / "tus") as tus_url:
-        floor, tus = Connection(floor_url), Connection(tus_url)
         for _ in range(ROUNDS):
-            floors["receive"].append(TusUpload(floor, "/files/", size).send(large.content))
+            floors["receive"].append(TusUpload(Connection(floor_url), "/files/", size).send(large.content))
             done = upload(stage, large)
             ours.append(done)
-            theirs = TusUpload(tus, "/files", size)
+            theirs = TusUpload(Connection(tus_url), "/files", size)
             tus_sending.append(theirs.send(large.content))
             theirs.end()
             floors["complete_1gib"].append(complete_bare(folder / "floor", folder / "sealed"))
             fetching.append(seconds_of_fetching(stage.connect(), content_path(done.document_id), size))
-            floors["download"].append(seconds_of_fetching(floor, "/files/floor", size))
+            floors["download"].append(seconds_of_fetching(Connection(floor_url), "/files/floor", size))
             remove(stage, done.document_id)
     tus_rate = size / min(tus_sending) / 1e6
     compare("receive", size, [done.receiving for done in ours], floors["receive"], tus_server_mb_per_s=round(tus_rate))

@@ -1,6 +1,7 @@
 """Sealed bytes on disk: any order, several writers at once, a full disk, damage."""
 
 import asyncio
+import hashlib
 import itertools
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dms_ingest.receiving import StagedWriter, StagingFull
+from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.slots import HEADER, SLOT, STRIDE
 from dms_ingest.staging import Staging
@@ -247,6 +249,21 @@ async def test_a_full_disk_ends_the_writing_with_the_last_slot_that_went_in(tmp_
     assert written.full
     assert 2 * SLOT <= written.written < 2 * SLOT + 100_000
     assert content_of(tmp_path, 0, written.written) == content[: written.written]
+
+
+@pytest.mark.parametrize("room", [0, STRIDE - 1, 2 * STRIDE + 100, 4 * STRIDE])
+def test_of_whole_slots_those_count_that_a_full_disk_took(tmp_path: Path, room: int) -> None:
+    content, digest = os.urandom(5 * SLOT), RunningDigest()
+    with opened(tmp_path) as file:
+        with files_at_most(room):
+            count = file.write(memoryview(content), 0, digest)
+        rest = file.write(memoryview(content)[count:], count, digest)
+
+    assert count == room // STRIDE * SLOT
+    assert count + rest == len(content)
+    assert content_of(tmp_path, 0, len(content)) == content
+    assert digest.covers(len(content))
+    assert digest.digest() == hashlib.sha256(content).digest()
 
 
 def test_a_slot_that_cannot_grow_on_a_full_disk_keeps_what_it_had(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ async def end_upload(
         if not await abort_session(conn, session_id):
             raise UploadNotFound("The upload was completed or ended meanwhile.")
     receiver.cut(session_id)
+    receiver.forget(session_id)
     await run_in_thread(staging.remove, user.tenant, session_id)
 
 
