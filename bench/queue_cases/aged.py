@@ -28,7 +28,6 @@ async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) ->
     pruned = await _run(stage, aged, run)
     at_once = await _compared(stage, aged, fresh, drained, rounds=2)
     waited_s = await _autovacuumed(stage, aged)
-    rates = await _compared(stage, aged, fresh, drained, rounds=ROUNDS)
     await clear(stage, fresh)
     waits: list[float] = []
     fresh_waits: list[float] = []
@@ -36,6 +35,7 @@ async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) ->
         for _ in range(max(1, wakes // 10)):
             fresh_waits += [await fresh_once() for _ in range(10)]
             waits += [await aged_once() for _ in range(10)]
+    rates = await _compared(stage, aged, fresh, drained, rounds=ROUNDS)
     async with connected(stage.tenant_dsn(aged, owner=True)) as conn:
         rows_left = await conn.fetchval("SELECT count(*) FROM processing_jobs")
         due_index = await conn.fetchval("SELECT pg_relation_size('processing_jobs_due')")
