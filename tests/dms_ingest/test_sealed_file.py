@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dms_ingest.receiving import StagedWriter, StagingFull
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.slots import HEADER, SLOT, STRIDE
+from dms_ingest.staged_writing import StagedWriter, StagingFull
 from dms_ingest.staging import Staging
 
 SESSION = UUID("01990000-0000-7000-8000-000000000000")

@@ -15,13 +15,15 @@ from uuid import UUID
 
 from dms_ingest.buffers import Buffers
 from dms_ingest.checksums import Checksum
+from dms_ingest.line import Line
 from dms_ingest.running_digest import RunningDigest, RunningDigests
 from dms_ingest.sealed_file import SealedFile
+from dms_ingest.staged_writing import StagedWriter, StagingFull
 from dms_ingest.staging import Busy, StagedFile, Staging
 from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import Session, UploadClosed, extend_session, get_session, record_received
 from nexarch.auth import User
-from nexarch.errors import Conflict, InsufficientStorage, Invalid, NexarchError, TooLarge
+from nexarch.errors import Conflict, Invalid, NexarchError, TooLarge
 from nexarch.tenancy import TenantPools
 from nexarch.threads import run_in_thread
 
@@ -33,9 +35,6 @@ _RECORD_EVERY_S = 60.0
 # Who was cut off writes and records what it holds, which takes moments unless the disk or the database is slow.
 _LOCK_TIMEOUT_S = 10.0
 _LOCK_AGAIN_S = 0.02
-# A line that is cut off says what is on its way: until it pauses for so long, and for so long in all.
-_PAUSE_S = 0.01
-_LAST_WORDS_S = 0.25
 # Whoever holds it in another process is asked for it over the event bus.
 _ASK_AFTER_S = 0.1
 _ASK_AGAIN_S = 1.0
@@ -75,58 +74,6 @@ class UploadLocked(Conflict):
     code = "upload-locked"
     status = HTTPStatus.LOCKED
     title = "The upload is in use"
-
-
-class LineSilent(Conflict):
-    """The line was silent for too long; what arrived on it is kept."""
-
-    code = "line-silent"
-    title = "The line was silent for too long"
-
-
-class StagingFull(InsufficientStorage):
-    """The disk for uploads is full; the ranges that lie on it are recorded, send the others later."""
-
-    code = "staging-full"
-    title = "The disk for uploads is full"
-
-
-class Line:
-    """The body of one request, which either side may break off. `read` returns some bytes, b"" at the end."""
-
-    def __init__(self, read: Callable[[], Awaitable[bytes]], idle_s: float) -> None:
-        self._read = read
-        self._idle_s = idle_s
-        self._deadline: asyncio.Timeout | None = None
-        self._cut: NexarchError | None = None
-        self._ends_at = 0.0  # once cut
-
-    async def next(self) -> bytes:
-        """The next bytes; raises what the line raises, LineSilent, and after `cut` what it was given.
-
-        What has arrived by the time of the cut is given out first: its sender thinks it is here.
-        """
-        now = asyncio.get_running_loop().time()
-        if self._cut is not None and now >= self._ends_at:
-            raise self._cut
-        try:
-            async with asyncio.timeout(self._idle_s if self._cut is None else _PAUSE_S) as self._deadline:
-                return await self._read()
-        except TimeoutError as error:
-            if self._cut is not None:
-                raise self._cut from error
-            raise LineSilent(f"Nothing arrived for {self._idle_s:g} seconds.") from error
-        finally:
-            self._deadline = None
-
-    def cut(self, why: NexarchError) -> None:
-        """Break the line off at its first pause, and after a moment in any case."""
-        now = asyncio.get_running_loop().time()
-        if self._cut is None:
-            self._ends_at = now + _LAST_WORDS_S
-        self._cut = why
-        if self._deadline is not None:
-            self._deadline.reschedule(now)
 
 
 class Receiver:
@@ -275,7 +222,7 @@ class Receiver:
         session: Session,
         line: Line,
         file: SealedFile,
-        writer: "StagedWriter",
+        writer: StagedWriter,
         checksum: Checksum | None,
     ) -> Session:
         loop = asyncio.get_running_loop()
@@ -327,80 +274,5 @@ class Receiver:
                 if counts and (checksum is None or not writer.full):
                     await record()
         if writer.full:
-            raise _full()
+            raise StagingFull
         return latest
-
-
-class StagedWriter:
-    """Writes a stream into a staged file through two buffers: one is filled while a thread empties the other."""
-
-    def __init__(
-        self,
-        file: SealedFile,
-        offset: int,
-        pair: tuple[memoryview, memoryview],
-        digest: RunningDigest | None = None,
-        *,
-        durable: bool = False,
-    ) -> None:
-        self._file = file
-        self._digest = digest  # of all bytes before `offset`
-        self.durable = durable  # the file is going to be synced: begin early
-        self._filling, self._emptying = pair
-        self._held = 0  # bytes in _filling
-        self._writing: asyncio.Task[None] | None = None
-        self._failed = False
-        self.taken = offset  # end of what `take` was given
-        self.written = offset  # end of what lies in the file; it grows without a gap
-        self.full = False  # the disk took less than it was given
-
-    async def take(self, piece: memoryview) -> None:
-        """Take some bytes; raises StagingFull, and OSError where the disk fails."""
-        size = len(self._filling)
-        while len(piece):
-            # Up to where a multiple of the buffer's size ends in the upload: so most slots are written whole, and once.
-            part = piece[: size - self.taken % size]
-            piece = piece[len(part) :]
-            self._filling[self._held : self._held + len(part)] = part
-            self._held += len(part)
-            self.taken += len(part)
-            if self.taken % size == 0:
-                await self._flush()
-
-    async def finish(self) -> None:
-        """Write what is still held, unless writing failed before; sets `full` rather than raise StagingFull."""
-        await self._settle()
-        if self._held and not self._failed:
-            await self._flush()
-            await self._settle()
-
-    async def _flush(self) -> None:
-        await self._settle()
-        if self.full:
-            raise _full()
-        self._filling, self._emptying = self._emptying, self._filling
-        self._writing = asyncio.create_task(self._write(self._emptying[: self._held]))
-        self._held = 0
-
-    async def _settle(self) -> None:
-        """Wait until no thread writes, also if the caller is cancelled meanwhile and calls again."""
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
-            writing, self._writing = self._writing, None
-            writing.result()
-
-    async def _write(self, data: memoryview) -> None:
-        self._failed = True
-        count = await run_in_thread(self._write_in_thread, data, self.written)
-        self.written += count
-        self.full = self._failed = count < len(data)
-
-    def _write_in_thread(self, data: memoryview, offset: int) -> int:
-        count = self._file.write(data, offset, self._digest)
-        if self.durable:
-            self._file.begin_sync(offset, count)
-        return count
-
-
-def _full() -> StagingFull:
-    return StagingFull("The disk for uploads is full. What lies on it is recorded; send the rest later.")

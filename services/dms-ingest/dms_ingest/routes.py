@@ -14,6 +14,7 @@ from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
 from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
+from dms_ingest.line import LineSilent
 from dms_ingest.links import LinkRefused
 from dms_ingest.media_types import ContentMismatch, TypeNotAllowed
 from dms_ingest.metadata import (
@@ -30,9 +31,7 @@ from dms_ingest.processing import NotFailed
 from dms_ingest.purge import NotInTrash
 from dms_ingest.receiving import (
     BeyondEnd,
-    LineSilent,
     OffsetBeyondEnd,
-    StagingFull,
     UploadCompleting,
     UploadLocked,
     UploadTakenOver,
@@ -41,6 +40,7 @@ from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.slots import UploadScattered
 from dms_ingest.staged_reading import DigestMismatch
+from dms_ingest.staged_writing import StagingFull
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.tenant_settings import SettingsChanged
 from dms_ingest.texts import TextNotThere
