@@ -3,16 +3,15 @@ from uuid import UUID, uuid4
 import pytest
 
 from dms_ingest.documents import DocumentNotFound
+from dms_ingest.field_values import FieldValue, ValueRefused
 from dms_ingest.metadata import (
     Field,
     FieldInUse,
     FieldNameTaken,
     FieldNotFound,
-    FieldValue,
     OptionInUse,
     OptionsRefused,
     ValueNotFound,
-    ValueRefused,
     change_field,
     clear_value,
     create_field,
