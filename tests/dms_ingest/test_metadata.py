@@ -3,7 +3,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from dms_ingest.documents import DocumentNotFound
-from dms_ingest.field_values import FieldValue, ValueRefused
+from dms_ingest.field_values import FieldValue, ValueRefused, typed
 from dms_ingest.metadata import (
     Field,
     FieldInUse,
@@ -19,7 +19,6 @@ from dms_ingest.metadata import (
     list_fields,
     list_values,
     set_value,
-    typed,
 )
 from dms_ingest.names import NameRefused
 from nexarch.db import Connection
