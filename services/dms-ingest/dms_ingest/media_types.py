@@ -61,8 +61,9 @@ _SHOWN_AS = (
     (f"{_OOXML}presentationml.", {zip_members.PPTX, compound_files.OLE}),
 )
 _TEXTS = {sniffing.SVG, "application/json", "application/xhtml+xml"}  # and text/*
-# A media type (RFC 6838, 4.2), or type/* for all of one.
-_RANGE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/(?:[a-z0-9][a-z0-9!#$&^_.+-]{0,126}|\*)")
+_NAME = "[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"  # RFC 6838, 4.2
+_TYPE = re.compile(f"{_NAME}/{_NAME}")
+_RANGE = re.compile(rf"{_NAME}/(?:{_NAME}|\*)")
 
 
 class ContentMismatch(UnsupportedType):
@@ -76,6 +77,14 @@ class TypeNotAllowed(UnsupportedType):
     """The type is not on the allow-list; `accepted` is the list."""
 
     code = "type-not-allowed"
+
+
+def essence(mime_type: str) -> str:
+    """The type without its parameters, in lower case (RFC 9110, 8.3.1); ValueError for what is no media type."""
+    bare = mime_type.partition(";")[0].strip().lower()
+    if not _TYPE.fullmatch(bare):
+        raise ValueError("this is not a media type")
+    return bare
 
 
 def is_media_range(text: str) -> bool:

@@ -1,6 +1,15 @@
 """The raw body of a request, to the last byte that came."""
 
-from aiohttp import StreamReader
+from aiohttp import StreamReader, web
+
+from nexarch.errors import UnsupportedType
+
+
+def raw_body(request: web.Request) -> "RequestBody":
+    """The body that a request is about to send; UnsupportedType if it comes in a coding."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnsupportedType("The bytes are taken as they are: send no Content-Encoding.")
+    return RequestBody(request.content)
 
 
 class RequestBody:

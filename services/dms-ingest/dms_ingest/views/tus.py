@@ -13,14 +13,14 @@ from dms_ingest import tus_headers
 from dms_ingest.admission import admit_upload, most_bytes
 from dms_ingest.checksums import ALGORITHMS
 from dms_ingest.keys import SETTINGS, TUS
+from dms_ingest.media_types import essence
 from dms_ingest.names import composed
 from dms_ingest.tenant_settings import get_settings
 from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
 from dms_ingest.tus_headers import CHUNK_TYPE, EXTENSIONS, VERSION, Concat, HeaderRefused
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.cors import add_cors, is_preflight
-from dms_ingest.views.request_body import RequestBody
-from dms_ingest.views.uploads import essence
+from dms_ingest.views.request_body import raw_body
 from nexarch.auth import Access, require
 from nexarch.errors import UnsupportedType
 from nexarch.problems import from_validation, problem_response
@@ -199,7 +199,7 @@ def _chunk(request: web.Request, offset: int, total: int | None) -> Chunk:
         size=request.content_length,
         total=total,
         checksum=tus_headers.checksum(_header(request, "Upload-Checksum")),
-        read=RequestBody(request.content).read,
+        read=raw_body(request).read,
         go_on=partial(go_on, request),
     )
 
@@ -231,5 +231,3 @@ def _check_version(request: web.Request) -> None:
 def _check_bytes(request: web.Request) -> None:
     if request.content_type != CHUNK_TYPE:
         raise UnsupportedType(f"Bytes come as {CHUNK_TYPE}.", accepted=[CHUNK_TYPE])
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise UnsupportedType("The bytes are taken as they are: send no Content-Encoding.")

@@ -1,6 +1,5 @@
 """Upload sessions over HTTP."""
 
-import re
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Self
@@ -15,24 +14,14 @@ from dms_ingest.completing import MOST_RANGES
 from dms_ingest.documents import get_document
 from dms_ingest.ending import end_upload
 from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING
+from dms_ingest.media_types import essence
 from dms_ingest.names import composed
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.documents import document_response
-from dms_ingest.views.request_body import RequestBody
-from nexarch.errors import UnsupportedType
+from dms_ingest.views.request_body import raw_body
 from nexarch.idempotency import idempotency_key
 from nexarch.routing import go_on, id_in_path, json_response
 from nexarch.tenant_module import TENANTS, caller, tenant_connection
-
-_MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
-
-
-def essence(mime_type: str) -> str:
-    """The type without its parameters, in lower case (RFC 9110, 8.3.1)."""
-    bare = mime_type.partition(";")[0].strip().lower()
-    if not _MIME_TYPE.fullmatch(bare):
-        raise ValueError("this is not a media type")
-    return bare
 
 
 class NewUpload(BaseModel):
@@ -128,12 +117,11 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
 
     What arrived before a broken line is kept; ask with GET what is missing.
     """
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise UnsupportedType("The bytes are taken as they are: send no Content-Encoding.")
+    body = raw_body(request)
     user, receiver = caller(request), request.app[RECEIVER]
     session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
     await go_on(request)
-    session = await receiver.receive(user, session, query.offset, RequestBody(request.content).read)
+    session = await receiver.receive(user, session, query.offset, body.read)
     return json_response(_as_json(session))
 
 
