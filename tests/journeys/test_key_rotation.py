@@ -12,7 +12,7 @@ import pytest
 
 from dms_ingest import downloads, staging_keys
 from dms_ingest.revisions import SealedRevision
-from dms_ingest.upload_sessions import WrappedKey, claim_key
+from dms_ingest.staging_keys import WrappedKey, claim_key
 from dms_worker.handlers.rewrap_keys import KeyRewrapping
 from dms_worker.job_types import JobContext, PermanentError, Snooze
 from nexarch import jobs

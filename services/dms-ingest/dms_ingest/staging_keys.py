@@ -7,16 +7,50 @@ upload's lines are open and a little longer, so that the next chunk need not ask
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from uuid import UUID
 
+import asyncpg
+
 from dms_ingest.revisions import WrappingOutdated
-from dms_ingest.upload_sessions import WrappedKey, claim_key
+from dms_ingest.upload_sessions import UploadNotFound
 from nexarch.auth import User
 from nexarch.core_client import CoreClient, KeyRetired
 from nexarch.crypto.envelope import new_dek, unwrap_staging_key, wrap_staging_key
+from nexarch.db import Connection, fetch_optional
 from nexarch.tenancy import TenantPools
 
 _KEPT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedKey:
+    """The key of a session's staged bytes, under the tenant's KEK of this version."""
+
+    wrapped_key: bytes
+    kek_version: int
+
+
+async def claim_key(conn: Connection, session_id: UUID, new: WrappedKey) -> WrappedKey:
+    """The key that the session has, else this new one, which it has from now on.
+
+    Raises UploadNotFound if it is not open, and WrappingOutdated.
+    """
+    sql = """
+        UPDATE upload_sessions
+        SET wrapped_key = coalesce(wrapped_key, $2), kek_version = coalesce(kek_version, $3)
+        WHERE id = $1 AND state = 'open'
+        RETURNING wrapped_key, kek_version
+    """
+    try:
+        claimed = await fetch_optional(conn, WrappedKey, sql, session_id, new.wrapped_key, new.kek_version)
+    except asyncpg.ForeignKeyViolationError as error:
+        if error.constraint_name != "upload_sessions_kek_version_fkey":
+            raise
+        raise WrappingOutdated from error
+    if claimed is None:
+        raise UploadNotFound("The upload was ended meanwhile.")
+    return claimed
 
 
 class _Held:

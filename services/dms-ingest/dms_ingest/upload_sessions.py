@@ -13,7 +13,6 @@ import asyncpg
 from dms_ingest.documents import DocumentNotFound
 from dms_ingest.folders import FolderNotFound
 from dms_ingest.names import NameRefused
-from dms_ingest.revisions import WrappingOutdated
 from nexarch.db import Connection, fetch_optional
 from nexarch.errors import Conflict, Invalid, NotFound
 from nexarch.idempotency import IdempotencyKeyReused
@@ -97,14 +96,6 @@ class Session:
     def is_whole(self) -> bool:
         """Whether all is there to make a document of it, or a part of one."""
         return not self.length_deferred and not self.missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrappedKey:
-    """The key of a session's staged bytes, under the tenant's KEK of this version."""
-
-    wrapped_key: bytes
-    kek_version: int
 
 
 async def create_session(
@@ -262,28 +253,6 @@ async def forget_received(conn: Connection, session_id: UUID, lost: Sequence[tup
         WHERE id = $1 AND state = 'open'
     """
     await conn.execute(sql, session_id, [asyncpg.Range(start, stop) for start, stop in lost])
-
-
-async def claim_key(conn: Connection, session_id: UUID, new: WrappedKey) -> WrappedKey:
-    """The key that the session has, else this new one, which it has from now on.
-
-    Raises UploadNotFound if it is not open, and WrappingOutdated.
-    """
-    sql = """
-        UPDATE upload_sessions
-        SET wrapped_key = coalesce(wrapped_key, $2), kek_version = coalesce(kek_version, $3)
-        WHERE id = $1 AND state = 'open'
-        RETURNING wrapped_key, kek_version
-    """
-    try:
-        claimed = await fetch_optional(conn, WrappedKey, sql, session_id, new.wrapped_key, new.kek_version)
-    except asyncpg.ForeignKeyViolationError as error:
-        if error.constraint_name != "upload_sessions_kek_version_fkey":
-            raise
-        raise WrappingOutdated from error
-    if claimed is None:
-        raise UploadNotFound("The upload was ended meanwhile.")
-    return claimed
 
 
 async def close_session(conn: Connection, session_id: UUID, document_id: UUID, revision_id: UUID) -> bool:
