@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import urlsplit
+
+from support.lines import serve_lines
 
 _PIECE = 64 << 10
 
@@ -47,26 +50,8 @@ class Proxy:
 async def run_proxy(upstream: str) -> AsyncIterator[Proxy]:
     """Run a proxy before the service at this URL."""
     proxy = Proxy(url="", upstream=upstream)
-    lines: set[asyncio.Task[None]] = set()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        lines.add(task)
-        try:
-            await _serve(proxy, reader, writer)
-        finally:
-            lines.discard(task)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with serve_lines(partial(_serve, proxy)) as proxy.url:
         yield proxy
-    finally:
-        server.close()
-        for line in lines:
-            line.cancel()
-        await asyncio.gather(*lines, return_exceptions=True)
 
 
 async def _serve(proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,13 +1,13 @@
 """A TCP proxy whose lines fail in the ways that lines fail: reset, closed, half open, or without the answer."""
 
 import asyncio
-import socket
-import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
+
+from support.lines import reset, serve_lines
 
 _PIECE = 64 << 10
 _STALL_S = 0.3  # the client of a half open line learns of it after so long
@@ -51,13 +51,13 @@ class FaultyLine:
                 case "stall":
                     await asyncio.sleep(_STALL_S)
                     self._half_open.append(to_service)
-                    _reset(writer)
+                    reset(writer)
                 case "swallow":
                     await asyncio.wait([down])
-                    _reset(writer)
+                    reset(writer)
                 case "reset":
-                    _reset(writer)
-                    _reset(to_service)
+                    reset(writer)
+                    reset(to_service)
         finally:
             for task in (up, down):
                 task.cancel()
@@ -106,37 +106,12 @@ class FaultyLine:
             writer.close()
 
 
-def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection with RST."""
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
 @asynccontextmanager
 async def run_faulty_line(upstream: str, *faults: Fault) -> AsyncIterator[FaultyLine]:
     """Run the proxy before the service at this URL."""
     line = FaultyLine("", upstream, list(faults))
-    lines: set[asyncio.Task[None]] = set()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        lines.add(task)
-        try:
-            await line.serve(reader, writer)
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # one of the ends is gone, which is what this is for
-        finally:
-            lines.discard(task)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    line.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield line
+        async with serve_lines(line.serve) as line.url:
+            yield line
     finally:
-        server.close()
-        for task in lines:
-            task.cancel()
-        await asyncio.gather(*lines, return_exceptions=True)
         line.close_half_open()

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from support.lines import serve_lines
+
 _CONTINUE = b"HTTP/1.1 100"
 
 
@@ -22,13 +24,8 @@ async def run_losing_proxy(upstream: str) -> AsyncIterator[LosingProxy]:
     """Run a proxy before the service at this URL."""
     proxy = LosingProxy()
     address = urlsplit(upstream)
-    lines: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        lines.add(task)
-        task.add_done_callback(lines.discard)
         from_service, to_service = await asyncio.open_connection(address.hostname, address.port)
         asking = asyncio.create_task(_pass_on(reader, to_service))
         try:
@@ -44,15 +41,8 @@ async def run_losing_proxy(upstream: str) -> AsyncIterator[LosingProxy]:
             writer.close()
             to_service.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with serve_lines(serve) as proxy.url:
         yield proxy
-    finally:
-        server.close()
-        for line in lines:
-            line.cancel()
-        await asyncio.gather(*lines, return_exceptions=True)
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextlib
-import socket
-import struct
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from support.ingest import Ingest, Person
+from support.lines import reset
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,8 @@ class RawLine:
         return {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
 
     def reset(self) -> None:
-        """Break the line with RST, as a router that lost its state does."""
-        sock = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.writer.transport.abort()
+        """Break the line with RST."""
+        reset(self.writer)
 
     async def close(self) -> None:
         """End the line politely, with FIN."""
