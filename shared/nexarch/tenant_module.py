@@ -114,7 +114,7 @@ async def authenticate(request: web.Request) -> Principal | None:
 
 
 def caller(request: web.Request) -> User:
-    """The person who calls; every route that is not public has one, as `authenticate` knows nobody else."""
+    """The person who calls, on a route that is neither public nor for operators too."""
     return cast("User", request[PRINCIPAL])
 
 

@@ -54,16 +54,56 @@ async def check_quota(conn: Connection, *, coming_bytes: int) -> None:
         )
 
 
-async def recount_storage(conn: Connection) -> int:
-    """Set the counter to what is stored and return by how many bytes it was too low (below 0: too high).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recount:
+    """What the tenant's counter said, what core-api had been told or was about to be, and what is stored; in bytes."""
 
-    core-api is told of the difference too. Call it in a transaction; who stores or removes meanwhile waits.
+    before_bytes: int
+    told_bytes: int
+    stored_bytes: int
+
+
+async def recount_storage(conn: Connection) -> Recount:
+    """Set the counter to what is stored, and have core-api told of what it was not told of.
+
+    Call it in a transaction; who stores or removes meanwhile waits. The two are counted apart: a counter that was
+    wrong here alone must not become wrong there.
     """
     await _hold_counter(conn)
-    delta = await _count(conn)
-    if delta:
-        await record_storage(conn, delta)
-    return delta
+    before = await _count(conn)
+    told = await _told(conn)
+    stored = (await storage_use(conn)).used_bytes
+    if stored != told:
+        await record_storage(conn, stored - told)
+    return Recount(before_bytes=before, told_bytes=told, stored_bytes=stored)
+
+
+async def forget_delivered(conn: Connection, kept_s: float, limit: int) -> int:
+    """Remove rows of the outbox that core-api confirmed longer ago than `kept_s` seconds, but not their sum.
+
+    Returns how many. Call it in a transaction.
+    """
+    sql = """
+        WITH gone AS (
+            DELETE FROM usage_outbox
+            WHERE id IN (
+                SELECT id
+                FROM usage_outbox
+                WHERE id < uuidv7(make_interval(secs => -$2::float8))
+                    AND delivered_at < now() - make_interval(secs => $2)
+                ORDER BY id
+                LIMIT $3
+            )
+            RETURNING metric, delta
+        ), kept AS (
+            UPDATE storage_usage
+            SET forgotten_bytes = forgotten_bytes + (SELECT coalesce(sum(delta), 0) FROM gone WHERE metric = $1)
+        )
+        SELECT count(*) FROM gone
+    """
+    await _hold_counter(conn)
+    count: int = await conn.fetchval(sql, STORAGE_BYTES, kept_s, limit)
+    return count
 
 
 async def _hold_counter(conn: Connection) -> None:
@@ -72,11 +112,21 @@ async def _hold_counter(conn: Connection) -> None:
 
 
 async def _count(conn: Connection) -> int:
+    """Set the counter right and return what it was."""
     sql = """
-        UPDATE storage_usage AS new
+        UPDATE storage_usage
         SET used_bytes = (SELECT coalesce(sum(size_bytes), 0) FROM stored_objects)
-        FROM storage_usage AS old
-        RETURNING new.used_bytes - old.used_bytes
+        RETURNING old.used_bytes
     """
-    delta: int = await conn.fetchval(sql)
-    return delta
+    before: int = await conn.fetchval(sql)
+    return before
+
+
+async def _told(conn: Connection) -> int:
+    """All that ever went into the outbox; who writes into it holds the counter."""
+    sql = """
+        SELECT (forgotten_bytes + (SELECT coalesce(sum(delta), 0) FROM usage_outbox WHERE metric = $1))::bigint
+        FROM storage_usage
+    """
+    told: int = await conn.fetchval(sql, STORAGE_BYTES)
+    return told

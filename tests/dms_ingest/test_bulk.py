@@ -8,9 +8,8 @@ import pytest
 
 from dms_ingest.bulk import BulkRefused, Item, change_documents
 from dms_ingest.documents import delete_document, get_document
-from dms_ingest.field_values import FieldValue
 from dms_ingest.folders import create_folder
-from dms_ingest.metadata import create_field, list_values, set_value
+from dms_ingest.metadata import FieldValue, create_field, list_values, set_value
 from dms_ingest.tags import assign_tag, create_tag
 from nexarch.db import Connection, connect
 from support.database import TenantDatabase, add_user

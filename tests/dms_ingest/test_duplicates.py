@@ -233,3 +233,25 @@ async def purged(conn: Connection, document_id: UUID) -> list[str]:
 async def is_blocked(by: Connection, conn: Connection) -> bool:
     """Whether `conn` waits for a lock that `by` holds."""
     return by.get_server_pid() in await by.fetchval("SELECT pg_blocking_pids($1)", conn.get_server_pid())
+
+
+@pytest.mark.parametrize("policy", ["link", "reject"])
+async def test_a_twin_that_is_known_to_be_damaged_does_not_count(
+    core_api: CoreApi, ingest: Ingest, admin: Person, policy: str
+) -> None:
+    await set_policy(ingest, admin, policy)
+    content = PDF + os.urandom(1000)
+    first = await ingest.upload(admin, content)
+    async with ingests.tenant_database(core_api, admin) as conn:
+        await conn.execute("UPDATE stored_objects SET damage = 'content', checked_at = now()")
+
+    second = await ingest.upload(admin, content)
+    answer = await ingest.complete(admin, await whole_upload(ingest, admin, content))
+
+    assert len(stored_files(ingest.settings, admin)) == 2
+    assert await content_of(ingest, admin, second) == content
+    if policy == "link":
+        assert answer[0] == 200
+    else:
+        assert (answer[0], answer[1]["document_id"]) == (409, second["id"])
+    assert first["id"] != second["id"]

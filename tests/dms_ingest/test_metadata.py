@@ -3,15 +3,16 @@ from uuid import UUID, uuid4
 import pytest
 
 from dms_ingest.documents import DocumentNotFound
-from dms_ingest.field_values import FieldValue, ValueRefused, typed
 from dms_ingest.metadata import (
     Field,
     FieldInUse,
     FieldNameTaken,
     FieldNotFound,
+    FieldValue,
     OptionInUse,
     OptionsRefused,
     ValueNotFound,
+    ValueRefused,
     change_field,
     clear_value,
     create_field,
@@ -19,6 +20,7 @@ from dms_ingest.metadata import (
     list_fields,
     list_values,
     set_value,
+    typed,
 )
 from dms_ingest.names import NameRefused
 from nexarch.db import Connection

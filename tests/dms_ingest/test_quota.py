@@ -12,7 +12,7 @@ import pytest
 from dms_ingest.documents import delete_document
 from dms_ingest.purge import purge_document
 from nexarch.db import Connection
-from nexarch.usage import QuotaExceeded, recount_storage, storage_use
+from nexarch.usage import QuotaExceeded, Recount, recount_storage, storage_use
 from support.documents import add_document, next_revision
 from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, sign_in, stored_files, tenant_database
 from support.services import CoreApi
@@ -66,19 +66,22 @@ async def test_what_would_exceed_the_quota_is_refused_and_leaves_nothing(
     assert await used(tenant_conn) == full + 4
 
 
-async def test_a_recount_sets_the_counter_right_and_tells_core_api_the_difference(
+async def test_a_recount_sets_the_counter_right_and_tells_core_api_only_what_it_was_not_told(
     tenant_conn: Connection, tenant_user: UUID
 ) -> None:
     await add_document(tenant_conn, tenant_user)
     right = await used(tenant_conn)
     await tenant_conn.execute("UPDATE storage_usage SET used_bytes = used_bytes + 100")
 
-    delta = await recount_storage(tenant_conn)
+    found = await recount_storage(tenant_conn)
     again = await recount_storage(tenant_conn)
+    untold = await tenant_conn.fetchval("DELETE FROM usage_outbox RETURNING delta")
+    told_anew = await recount_storage(tenant_conn)
 
-    told = await tenant_conn.fetch("SELECT delta FROM usage_outbox ORDER BY id DESC LIMIT 2")
-    assert (delta, again, await used(tenant_conn)) == (-100, 0, right)
-    assert [row["delta"] for row in told] == [-100, len(b"content")]
+    assert found == Recount(before_bytes=right + 100, told_bytes=right, stored_bytes=right)
+    assert again == Recount(before_bytes=right, told_bytes=right, stored_bytes=right)
+    assert told_anew == Recount(before_bytes=right, told_bytes=right - untold, stored_bytes=right)
+    assert [row["delta"] for row in await tenant_conn.fetch("SELECT delta FROM usage_outbox")] == [untold]
 
 
 async def test_concurrent_completes_never_exceed_the_quota(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> None:

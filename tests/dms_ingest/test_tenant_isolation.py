@@ -35,6 +35,7 @@ OWNERS = {
     "tags": "tag",
     "metadata": "field",
     "metadata-fields": "field",
+    "store-checks": "check",
 }
 
 
@@ -57,8 +58,9 @@ async def furnish(core: CoreApi, ingest: Ingest) -> Household:
     thrown_away = await ingest.upload(admin, PDF)
     await ingest.call(admin, "DELETE", f"/v1/documents/{thrown_away['id']}")
     upload_id = await ingest.open_upload(admin, len(PDF))
+    _, check = await ingest.call(admin, "POST", "/v1/store-checks", json={})
     ids = {"document": document["id"], "folder": folder["id"], "tag": tag["id"], "field": field["id"]}
-    return Household(admin, ids | {"upload": upload_id, "trashed": thrown_away["id"]})
+    return Household(admin, ids | {"upload": upload_id, "trashed": thrown_away["id"], "check": check["id"]})
 
 
 def kinds(route: Route) -> list[str]:

@@ -68,6 +68,9 @@ NOISE = (
     "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 500) AS n)"  # 16,000 characters that do not shrink
 )
 USAGE = {"metric": "'storage_bytes'", "delta": "-5"}
+STORE_CHECK = "'00000000-0000-7000-8000-000000000020'"
+CHECK = {"scope": "'sample'"}
+FINDING = {"check_id": STORE_CHECK, "storage_key": "'a'", "kind": "'orphan'"}
 PART = {"revision_id": FIRST, "part": "1", "content": "'x'", "search": "''"}
 JOB = {"job_type": "'extract_text_2'", "payload": "'{}'", "idempotency_key": "'key'", "traceparent": "'00-1'"}
 
@@ -92,6 +95,8 @@ PRESENT = [
     insert("document_texts", PART, part="0"),
     insert("upload_sessions", SESSION, id=UPLOAD, idempotency_key="'once'"),
     insert("doomed_objects", {"storage_key": "'a'"}),
+    insert("store_checks", CHECK, id=STORE_CHECK, scope="'all'"),
+    insert("store_findings", FINDING),
 ]  # fmt: skip
 
 VALID = [
@@ -125,6 +130,10 @@ VALID = [
     insert("usage_outbox", USAGE),
     insert("audit_events", EVENT, address="'2001:db8::1'"),
     insert("document_texts", PART),
+    insert("store_checks", CHECK),
+    insert("store_checks", CHECK, phase="'finished'", finished_at="now()"),
+    insert("store_findings", FINDING, storage_key="'b'"),
+    "UPDATE stored_objects SET checked_at = now(), damage = 'content'",
     *(f"UPDATE tenant_settings SET {change}" for change in [
         "duplicates = 'link'", "allowed_types = '{application/pdf,image/*}'", "quota_bytes = 0, trash_days = 0"]),
 ]  # fmt: skip
@@ -326,6 +335,18 @@ REFUSED = [
         ("updated_by_fkey", f"updated_by = {NOBODY}"),
     ]),
     # usage and texts
+    # checks of the object store
+    ("store_checks_scope_known", insert("store_checks", CHECK, scope="'some'")),
+    ("store_checks_phase_known", insert("store_checks", CHECK, phase="'begun'")),
+    ("store_checks_finished", insert("store_checks", CHECK, phase="'finished'")),
+    ("store_checks_finished", insert("store_checks", CHECK, finished_at="now()")),
+    ("store_checks_counts_not_negative", insert("store_checks", CHECK, missing="-1")),
+    ("store_checks_one_unfinished", insert("store_checks", CHECK, scope="'all'")),
+    ("store_findings_pkey", insert("store_findings", FINDING)),
+    ("store_findings_check_fkey", insert("store_findings", FINDING, check_id=NOBODY)),
+    ("store_findings_kind_known", insert("store_findings", FINDING, kind="'dust'")),
+    ("stored_objects_damage_known", "UPDATE stored_objects SET checked_at = now(), damage = 'dust'"),
+    ("stored_objects_damage_was_checked", "UPDATE stored_objects SET damage = 'missing'"),
     ("storage_usage_pkey", "INSERT INTO storage_usage (used_bytes) VALUES (0)"),
     ("storage_usage_one_row", "UPDATE storage_usage SET one = false"),
     ("usage_outbox_metric_form", insert("usage_outbox", USAGE, metric="'Bytes stored'")),

@@ -100,6 +100,8 @@ ROUTES = [
           errors=[NoSuchOperator]),
     Route("POST", "/v1/usage", for_modules.report_usage, _SERVICE, for_modules.Applied,
           errors=[*_ADMITTED, UsageOverflow]),
+    Route("POST", "/v1/tenants/{slug}/usage/recount", usage.recount, _OPERATOR, usage.Corrected,
+          errors=[NoSuchTenant]),
     Route("GET", "/v1/usage", usage.list_, _OPERATOR, usage.UsagePage, errors=[BadCursor]),
 ]
 # fmt: on

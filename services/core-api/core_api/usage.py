@@ -88,3 +88,33 @@ async def list_usage(conn: Connection, *, tenant: str | None, after: tuple[str, 
          LIMIT $4
     """
     return await fetch_all(conn, Total, sql, *after, tenant, limit)
+
+
+async def recount(conn: Connection, tenant_id: UUID) -> int:
+    """Set a tenant's totals to the sums of the changes that were applied; return by how much `storage_bytes` was off.
+
+    Call it in a transaction.
+    """
+    await _hold_totals(conn, tenant_id)
+    return await _sum_up(conn, tenant_id)
+
+
+async def _hold_totals(conn: Connection, tenant_id: UUID) -> None:
+    """In a statement of its own: only the next one sees the changes of those who held them before."""
+    await conn.execute("SELECT FROM usage_totals WHERE tenant_id = $1 ORDER BY metric FOR UPDATE", tenant_id)
+
+
+async def _sum_up(conn: Connection, tenant_id: UUID) -> int:
+    sql = """
+        WITH right_totals AS (
+            UPDATE usage_totals AS total
+               SET value = applied.value, updated_at = now()
+              FROM (SELECT metric, sum(delta)::bigint AS value FROM usage_deltas WHERE tenant_id = $1 GROUP BY metric)
+                   AS applied
+             WHERE total.tenant_id = $1 AND total.metric = applied.metric AND total.value <> applied.value
+            RETURNING total.metric, new.value - old.value AS delta
+        )
+        SELECT coalesce(sum(delta), 0)::bigint FROM right_totals WHERE metric = 'storage_bytes'
+    """
+    delta: int = await conn.fetchval(sql, tenant_id)
+    return delta

@@ -10,7 +10,8 @@ from dms_ingest.routes import ROUTES
 from dms_ingest.settings import Settings
 from dms_ingest.views import tus
 from dms_ingest.views.audit import remember_client
-from nexarch import module, tenant_module
+from nexarch import module, operators, tenant_module
+from nexarch.auth import FailureLimiter
 from nexarch.http import ServiceInfo, create_base_app
 
 INFO = ServiceInfo(
@@ -22,8 +23,9 @@ INFO = ServiceInfo(
 
 def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
-    app = create_base_app(INFO, tenant_module.authenticate, ROUTES, internal=settings.internal_port is not None)
+    app = create_base_app(INFO, operators.authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
+    app[operators.OPERATOR_FAILURES] = FailureLimiter()
     app.on_response_prepare.append(tus.add_headers)
     app.middlewares.append(remember_client)
     app.cleanup_ctx.extend(

@@ -1,6 +1,7 @@
 """Documents: a name in a folder, with the file that is its current revision.
 
-What happens to the file after it is stored is told by the processing state: queued, processing, processed or failed.
+What happens to the file after it is stored is told by the processing state: queued, processing, processed or failed;
+`damage` is what the check of the object store has found wrong with it, see `dms_ingest.damage`.
 """
 
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ class Document:
     processing_error_code: str | None
     processing_error_detail: str | None
     page_count: int | None
+    damage: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class Filter:
     folder_id: UUID | None = None  # with in_folder; None is the top level
     tag: str | None = None  # the tag's name, in any case
     text: str | None = None  # somewhere in the name, in any case
+    state: str | None = None  # queued, processing, processed, failed or damaged
 
 
 async def create_document(
@@ -82,8 +85,9 @@ async def get_document(conn: Connection, document_id: UUID) -> Document:
                   WHERE dt.document_id = d.id ORDER BY lower(t.name)) AS tags,
             r.id AS revision_id, r.number AS revision_number, r.created_at AS revision_created_at,
             r.created_by AS revision_created_by, r.checksum_sha256, r.size_bytes, r.mime_type, r.processing_state,
-            r.processing_error_code, r.processing_error_detail, r.page_count
+            r.processing_error_code, r.processing_error_detail, r.page_count, o.damage
         FROM documents AS d LEFT JOIN file_revisions AS r ON r.id = d.current_revision_id
+            LEFT JOIN stored_objects AS o ON o.storage_key = r.storage_key
         WHERE d.id = $1 AND d.deleted_at IS NULL
     """
     document = await fetch_optional(conn, Document, sql, document_id)
@@ -100,8 +104,9 @@ async def list_documents(conn: Connection, which: Filter, *, before: UUID | None
                   WHERE dt.document_id = d.id ORDER BY lower(t.name)) AS tags,
             r.id AS revision_id, r.number AS revision_number, r.created_at AS revision_created_at,
             r.created_by AS revision_created_by, r.checksum_sha256, r.size_bytes, r.mime_type, r.processing_state,
-            r.processing_error_code, r.processing_error_detail, r.page_count
+            r.processing_error_code, r.processing_error_detail, r.page_count, o.damage
         FROM documents AS d LEFT JOIN file_revisions AS r ON r.id = d.current_revision_id
+            LEFT JOIN stored_objects AS o ON o.storage_key = r.storage_key
         WHERE d.deleted_at IS NULL
             AND ($1::uuid IS NULL OR d.id < $1)
             AND (NOT $2 OR d.folder_id IS NOT DISTINCT FROM $3)
@@ -109,12 +114,14 @@ async def list_documents(conn: Connection, which: Filter, *, before: UUID | None
                 SELECT FROM document_tags AS dt JOIN tags AS t ON t.id = dt.tag_id
                 WHERE dt.document_id = d.id AND lower(t.name) = lower($4)))
             AND ($5::text IS NULL OR d.name ILIKE '%' || regexp_replace($5, '([\\%_])', '\\\1', 'g') || '%')
+            AND ($6::text IS NULL
+                OR $6 = CASE WHEN o.damage IS NULL THEN r.processing_state ELSE 'damaged' END)
         ORDER BY d.id DESC
-        LIMIT $6
+        LIMIT $7
     """
     tag = None if which.tag is None else composed(which.tag)
     text = None if which.text is None else composed(which.text)
-    return await fetch_all(conn, Document, sql, before, which.in_folder, which.folder_id, tag, text, limit)
+    return await fetch_all(conn, Document, sql, before, which.in_folder, which.folder_id, tag, text, which.state, limit)
 
 
 async def change_document(

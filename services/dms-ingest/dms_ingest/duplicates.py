@@ -1,7 +1,8 @@
 """Files whose bytes a document has already, by the tenant's policy: rejected, linked to what is stored, or allowed.
 
 The bytes count, by their SHA-256, not the name. What lies in the trash does not count: who has thrown a file away may
-upload it again. Nor do older revisions of the very document that is uploaded to: it may return to one.
+upload it again. Nor do older revisions of the very document that is uploaded to: it may return to one. Nor what the
+check of the object store has found missing or damaged: who sends it again mends the loss.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ async def _hold_oldest(conn: Connection, sha256: bytes, document_id: UUID | None
     sql = """
         SELECT r.document_id, r.number
         FROM file_revisions AS r JOIN documents AS d ON d.id = r.document_id
-        WHERE r.checksum_sha256 = $1 AND d.deleted_at IS NULL
+            JOIN stored_objects AS o ON o.storage_key = r.storage_key
+        WHERE r.checksum_sha256 = $1 AND d.deleted_at IS NULL AND o.damage IS NULL
             AND (d.id IS DISTINCT FROM $2 OR r.id = d.current_revision_id)
         ORDER BY r.id
         LIMIT 1

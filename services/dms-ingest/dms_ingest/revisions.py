@@ -50,7 +50,7 @@ class NewRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One row of `file_revisions`, as people see it."""
+    """One row of `file_revisions`, as people see it, with what is wrong with its object (see `dms_ingest.damage`)."""
 
     id: UUID
     document_id: UUID
@@ -64,6 +64,7 @@ class Revision:
     page_count: int | None
     created_by: UUID | None
     created_at: datetime
+    damage: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,8 @@ async def _insert(conn: Connection, new: NewRevision) -> Revision:
         FROM file_revisions
         WHERE document_id = $2
         RETURNING id, document_id, number, checksum_sha256, size_bytes, mime_type, processing_state,
-            processing_error_code, processing_error_detail, page_count, created_by, created_at
+            processing_error_code, processing_error_detail, page_count, created_by, created_at,
+            (SELECT o.damage FROM stored_objects AS o WHERE o.storage_key = file_revisions.storage_key) AS damage
     """
     try:
         return await fetch_one(
@@ -156,8 +158,9 @@ async def list_revisions(conn: Connection, document_id: UUID, *, before: int | N
     """The revisions of a document, newest first, from the number below `before`; none for a document in the trash."""
     sql = """
         SELECT r.id, r.document_id, r.number, r.checksum_sha256, r.size_bytes, r.mime_type, r.processing_state,
-            r.processing_error_code, r.processing_error_detail, r.page_count, r.created_by, r.created_at
+            r.processing_error_code, r.processing_error_detail, r.page_count, r.created_by, r.created_at, o.damage
         FROM file_revisions AS r JOIN documents AS d ON d.id = r.document_id
+            JOIN stored_objects AS o ON o.storage_key = r.storage_key
         WHERE r.document_id = $1 AND d.deleted_at IS NULL AND r.number < coalesce($2, 2147483647)
         ORDER BY r.number DESC
         LIMIT $3

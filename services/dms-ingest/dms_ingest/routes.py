@@ -13,7 +13,6 @@ from dms_ingest.copies import AlreadyCurrent
 from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
 from dms_ingest.duplicates import DuplicateFile
-from dms_ingest.field_values import ValueRefused
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
 from dms_ingest.line import LineSilent
 from dms_ingest.links import LinkRefused
@@ -25,6 +24,7 @@ from dms_ingest.metadata import (
     OptionInUse,
     OptionsRefused,
     ValueNotFound,
+    ValueRefused,
 )
 from dms_ingest.names import NameRefused
 from dms_ingest.processing import NotFailed
@@ -57,6 +57,7 @@ from dms_ingest.views import (
     metadata,
     revisions,
     search,
+    store_checks,
     tags,
     tenant_settings,
     texts,
@@ -71,12 +72,15 @@ from nexarch.crypto.envelope import SealBroken
 from nexarch.crypto.layout import ObjectDamaged
 from nexarch.errors import InsufficientStorage, Unauthorized, UnsupportedType
 from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
+from nexarch.operators import TenantRequired
 from nexarch.pages import BadCursor
 from nexarch.problems import InvalidBody
 from nexarch.routing import Route
+from nexarch.store_checks import StoreCheckNotFound
 from nexarch.usage import QuotaExceeded
 
 _VIEWER, _EDITOR, _ADMIN, _PUBLIC = Access.VIEWER, Access.EDITOR, Access.ADMIN, Access.PUBLIC
+_RUNS_IT = Access.ADMIN | Access.OPERATOR
 _CREATED, _ACCEPTED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT
 _BYTES = "application/octet-stream"
 _KEY_ERRORS = [WrappingOutdated, KeyMissing, KeyShredded, SealBroken]
@@ -205,5 +209,13 @@ ROUTES = [
     Route("PATCH", "/v1/settings", tenant_settings.change, _ADMIN, tenant_settings.SettingsAnswer,
           errors=[SettingsChanged]),
     Route("GET", "/v1/usage", usage.get, _VIEWER, usage.UsageAnswer),
+    Route("POST", "/v1/usage/recount", usage.recount, Access.OPERATOR, usage.RecountAnswer, errors=[TenantRequired]),
+
+    Route("POST", "/v1/store-checks", store_checks.create, _RUNS_IT, store_checks.CheckAnswer, _ACCEPTED,
+          errors=[TenantRequired]),
+    Route("GET", "/v1/store-checks", store_checks.list_checks, _RUNS_IT, store_checks.CheckPage,
+          errors=[TenantRequired, BadCursor]),
+    Route("GET", "/v1/store-checks/{id}", store_checks.get, _RUNS_IT, store_checks.CheckDetails,
+          errors=[TenantRequired, StoreCheckNotFound]),
 ]
 # fmt: on

@@ -6,10 +6,8 @@ from aiohttp import web
 
 from dms_worker.job_types import JobType
 from dms_worker.settings import Settings
-from nexarch.auth import FailureLimiter
 from nexarch.storage import Storage
 
 SETTINGS: web.AppKey[Settings] = web.AppKey("settings", Settings)
 STORAGE: web.AppKey[Storage] = web.AppKey("storage", Storage)
-OPERATOR_FAILURES: web.AppKey[FailureLimiter] = web.AppKey("operator_failures", FailureLimiter)
 JOB_TYPES: web.AppKey[Mapping[str, JobType]] = web.AppKey("job_types", Mapping)

@@ -30,7 +30,7 @@ async def worker(app: web.Application) -> AsyncIterator[None]:
         app[TENANTS].forget(slug)
         work.look_at(slug)
 
-    types = job_types(settings, app[CORE], app[STORAGE], app[TENANTS])
+    types = job_types(settings, app[CORE], app[STORAGE], app[TENANTS], app[METRICS])
     app[JOB_TYPES] = {job_type.name: job_type for job_type in types}
     work = Worker(
         types,

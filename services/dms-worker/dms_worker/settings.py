@@ -24,5 +24,16 @@ class Settings(TenantModuleSettings):
     finished_jobs_kept_s: float = Field(default=7 * 86400.0, ge=0)  # succeeded or given up, since their end
     dead_letters_kept_s: float = Field(default=90 * 86400.0, ge=0)
     trash_every_s: float = Field(default=3600.0, ge=1)  # in each tenant; how long it is kept is the tenant's setting
+    # In each tenant: all keys of the object store, and the bytes of so many objects or MiB, whichever comes first.
+    check_every_s: float = Field(default=86400.0, ge=1)
+    check_objects: int = Field(default=500, ge=0)
+    check_mib: int = Field(default=2048, ge=0)
+    # Objects that no row refers to are removed when they are older. Raise it before a tenant's database is restored
+    # from a backup: whatever was uploaded since then has no row any more.
+    orphans_kept_s: float = Field(default=86400.0, ge=3600)
     audit_kept_s: float = Field(default=365 * 86400.0, ge=30 * 86400)  # events of the audit trail
+    # Complete or ended, since then and since its own expiry, whichever is later: until then it answers to its client.
+    ended_uploads_kept_s: float = Field(default=7 * 86400.0, ge=0)
+    delivered_usage_kept_s: float = Field(default=30 * 86400.0, ge=0)  # rows of the outbox that core-api has confirmed
+    store_checks_kept_s: float = Field(default=90 * 86400.0, ge=0)  # since their end
     tenant_pool_size: int = Field(default=8, ge=4)  # connections to each tenant's database; more than `concurrency`

@@ -27,6 +27,8 @@ _COMMANDS = {
     "flags": "nexarch.cli.flags:flags",
     "modules": "nexarch.cli.modules:modules",
     "jobs": "nexarch.cli.jobs:jobs",
+    "check-store": "nexarch.cli.check_store:check_store",
+    "usage": "nexarch.cli.usage:usage",
     "migrate": "nexarch.cli.migrate:migrate",
     "bootstrap": "nexarch.cli.bootstrap:bootstrap",
     "doctor": "nexarch.cli.doctor:doctor",

@@ -234,9 +234,10 @@ def operator_api(session: aiohttp.ClientSession, target: Target) -> Api:
     return Api(session, target.url("core"), "core-api", _operator(target))
 
 
-def documents_api(session: aiohttp.ClientSession, target: Target) -> Api:
-    """dms-ingest for the user who is logged in."""
-    return Api(session, target.url("ingest"), "dms-ingest", UserLogin(session, target))
+def documents_api(session: aiohttp.ClientSession, target: Target, *, as_operator: bool = False) -> Api:
+    """dms-ingest for the user who is logged in, or for an operator."""
+    credentials = _operator(target) if as_operator else UserLogin(session, target)
+    return Api(session, target.url("ingest"), "dms-ingest", credentials)
 
 
 def jobs_api(session: aiohttp.ClientSession, target: Target, *, as_operator: bool = False) -> Api:

@@ -14,6 +14,7 @@ from nexarch.cli.processing import wait_until_processed
 from nexarch.cli.target import resolve_target
 
 _ROOT = "root"
+_STATES = ["queued", "processing", "processed", "failed", "damaged"]
 
 
 @click.group()
@@ -25,6 +26,7 @@ def documents() -> None:
 @click.option("--folder", help="Id of a folder, or `root` for documents in none.")
 @click.option("--tag", help="Name of a tag they carry.")
 @click.option("--text", help="A part of their name.")
+@click.option("--state", "in_state", type=click.Choice(_STATES), help="Only those in this state.")
 @page_options
 @shared_options
 @pass_options
@@ -34,12 +36,13 @@ def list_(
     folder: str | None,
     tag: str | None,
     text: str | None,
+    in_state: str | None,
     limit: int,
     everything: bool,
     cursor: str | None,
 ) -> None:
     """List documents, newest first."""
-    given = {"folder": folder, "tag": tag, "text": text}
+    given = {"folder": folder, "tag": tag, "text": text, "state": in_state}
     query = {name: value for name, value in given.items() if value is not None}
 
     async def ask() -> dict[str, Any]:
@@ -63,7 +66,7 @@ def list_(
 @shared_options
 @pass_options
 def show(options: Options, *, document_id: UUID, wait: bool, wait_for: float) -> None:
-    """Show one document with its processing state; with --wait, the exit code is 1 if it failed."""
+    """Show one document with its processing state; with --wait, the exit code is 1 if it failed or is damaged."""
 
     async def ask() -> dict[str, Any]:
         async with open_session() as session:
@@ -75,7 +78,7 @@ def show(options: Options, *, document_id: UUID, wait: bool, wait_for: float) ->
 
     document = asyncio.run(ask())
     _show(options, document)
-    if wait and document["processing_state"] == "failed":
+    if wait and document["processing_state"] in {"failed", "damaged"}:
         click.get_current_context().exit(FAILED)
 
 

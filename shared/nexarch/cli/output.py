@@ -130,6 +130,7 @@ _COLOURS = {
     "warn": "yellow",
     "suspended": "yellow",
     "failed": "red",
+    "damaged": "red",
     "fail": "red",
     "dead_letter": "red",
 }

@@ -12,12 +12,12 @@ _LONGEST_PAUSE_S = 2.0
 
 
 async def wait_until_processed(api: Api, document_id: str, timeout_s: float) -> dict[str, Any]:
-    """The document once it is `processed` or `failed`; `Unavailable` after `timeout_s` seconds."""
+    """The document once it is `processed`, `failed` or `damaged`; `Unavailable` after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     pause = _FIRST_PAUSE_S
     while True:
         document: dict[str, Any] = await api.call("GET", f"/v1/documents/{document_id}")
-        if document["processing_state"] in {"processed", "failed"}:
+        if document["processing_state"] in {"processed", "failed", "damaged"}:
             return document
         if time.monotonic() + pause > deadline:
             raise Unavailable(

@@ -3,13 +3,18 @@
 from datetime import datetime
 from typing import Annotated
 
+import structlog
 from aiohttp import web
 from pydantic import BaseModel, Field
 
 from core_api import usage
 from core_api.keys import REGISTRY
+from core_api.tenants import get_tenant
+from core_api.views.bodies import slug_in_path
 from nexarch.pages import PageQuery, decode_cursor, page_of
 from nexarch.routing import json_response
+
+log = structlog.get_logger(__name__)
 
 
 class UsageQuery(PageQuery):
@@ -32,6 +37,21 @@ class UsagePage(BaseModel):
 
     items: list[UsageTotal]
     next_cursor: str | None
+
+
+class Corrected(BaseModel):
+    """By how many bytes the total of `storage_bytes` was too low (below 0: too high)."""
+
+    corrected_bytes: int
+
+
+async def recount(request: web.Request) -> web.Response:
+    """`POST /v1/tenants/{slug}/usage/recount`: set the tenant's totals to the sums of what modules have reported."""
+    async with request.app[REGISTRY].acquire() as conn, conn.transaction():
+        tenant = await get_tenant(conn, slug_in_path(request))
+        corrected = await usage.recount(conn, tenant.id)
+    log.info("usage summed up anew", tenant=tenant.slug, corrected_bytes=corrected)
+    return json_response(Corrected(corrected_bytes=corrected))
 
 
 async def list_(request: web.Request, query: UsageQuery) -> web.Response:

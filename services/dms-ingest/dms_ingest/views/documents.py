@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 from uuid import UUID
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dms_ingest import documents, processing, purge
+from dms_ingest import damage, documents, processing, purge
 from dms_ingest.documents import Document, Filter
 from dms_ingest.keys import STORAGE, USAGE
 from dms_ingest.views.preconditions import if_match
@@ -20,6 +20,8 @@ from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.purge import delete_objects, forget_doomed
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import DOORBELL, caller, tenant_connection
+
+State = Literal["queued", "processing", "processed", "failed", "damaged"]
 
 
 class CurrentRevision(BaseModel):
@@ -42,7 +44,7 @@ class DocumentAnswer(BaseModel):
     folder_id: UUID | None
     version: int
     tags: list[str]
-    processing_state: Literal["queued", "processing", "processed", "failed"] | None
+    processing_state: State | None
     processing_error: ProcessingError | None
     page_count: int | None
     current_revision: CurrentRevision | None
@@ -64,6 +66,7 @@ class DocumentQuery(PageQuery):
     folder: UUID | Literal["root"] | None = Field(default=None, description="A folder's id, or `root`: in no folder")
     tag: Annotated[str | None, Field(max_length=255, description="A tag's name, in any case")] = None
     text: Annotated[str | None, Field(max_length=255, description="A part of the name, in any case")] = None
+    state: Annotated[State | None, Field(description="The processing state; damaged: the stored file is")] = None
 
 
 class DocumentChange(BaseModel):
@@ -84,12 +87,13 @@ class DocumentChange(BaseModel):
 
 
 async def list_documents(request: web.Request, query: DocumentQuery) -> web.Response:
-    """`GET /v1/documents`: documents, newest first, filtered by folder, tag and a part of the name."""
+    """`GET /v1/documents`: documents, newest first, filtered by folder, tag, a part of the name and state."""
     which = Filter(
         in_folder=query.folder is not None,
         folder_id=query.folder if isinstance(query.folder, UUID) else None,
         tag=query.tag,
         text=query.text,
+        state=query.state,
     )
     before = decode_id(query.cursor)
     async with tenant_connection(request) as conn:
@@ -171,14 +175,15 @@ def document_response(document: Document, status: HTTPStatus = HTTPStatus.OK) ->
 
 def document_answer(row: Document) -> DocumentAnswer:
     """A document as JSON."""
+    shown = damage.shown(row.processing_state, row.processing_error_code, row.processing_error_detail, row.damage)
     return DocumentAnswer(
         id=row.id,
         name=row.name,
         folder_id=row.folder_id,
         version=row.version,
         tags=row.tags,
-        processing_state=row.processing_state,
-        processing_error=processing_error(row.processing_error_code, row.processing_error_detail),
+        processing_state=cast("State | None", shown.state),
+        processing_error=processing_error(shown.error_code, shown.error_detail),
         page_count=row.page_count,
         current_revision=None if row.revision_id is None else _current_revision(row),
         created_at=row.created_at,

@@ -9,7 +9,7 @@ from uuid import UUID
 from aiohttp import web
 from pydantic import BaseModel
 
-from dms_ingest import copies, revisions
+from dms_ingest import copies, damage, revisions
 from dms_ingest.documents import get_document
 from dms_ingest.revisions import Revision
 from dms_ingest.views.lists import number_cursor
@@ -110,14 +110,15 @@ def revision_number(request: web.Request) -> int:
 
 def revision_answer(row: Revision) -> RevisionAnswer:
     """A revision as JSON."""
+    shown = damage.shown(row.processing_state, row.processing_error_code, row.processing_error_detail, row.damage)
     return RevisionAnswer(
         id=row.id,
         number=row.number,
         sha256=row.checksum_sha256.hex(),
         size=row.size_bytes,
         mime_type=row.mime_type,
-        processing_state=row.processing_state,
-        processing_error=processing_error(row.processing_error_code, row.processing_error_detail),
+        processing_state=shown.state or row.processing_state,
+        processing_error=processing_error(shown.error_code, shown.error_detail),
         page_count=row.page_count,
         created_at=row.created_at,
         created_by=row.created_by,
@@ -125,5 +126,5 @@ def revision_answer(row: Revision) -> RevisionAnswer:
 
 
 def processing_error(code: str | None, detail: str | None) -> ProcessingError | None:
-    """The error of a failed revision; None for one that has not failed."""
+    """The error of a failed or damaged revision; None for any other."""
     return None if code is None else ProcessingError(code=code, detail=detail)

@@ -11,10 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from dms_worker import cancelling
 from dms_worker.keys import JOB_TYPES
 from nexarch import channels, jobs
-from nexarch.auth import PRINCIPAL, User
 from nexarch.db import Connection
-from nexarch.errors import Invalid, NotFound
 from nexarch.jobs import Job, Status
+from nexarch.operators import TenantQuery, tenant_of
 from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import DOORBELL, TENANTS
@@ -22,21 +21,6 @@ from nexarch.tenant_module import DOORBELL, TENANTS
 JobTypeName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,62}$", examples=["extract_text"])]
 
 log = structlog.get_logger(__name__)
-
-
-class TenantRequired(Invalid):
-    """An operator says with `tenant` whose jobs are meant."""
-
-    code = "tenant-required"
-    title = "Whose jobs are meant?"
-
-
-class TenantQuery(BaseModel):
-    """Whose jobs, asked by an operator; a user's are always those of their own tenant."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    tenant: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{1,48}$")] | None = None
 
 
 class JobQuery(PageQuery, TenantQuery):
@@ -105,7 +89,7 @@ class JobPage(BaseModel):
 
 async def list_jobs(request: web.Request, query: JobQuery) -> web.Response:
     """`GET /v1/jobs`: the tenant's jobs, newest first."""
-    async with request.app[TENANTS].acquire(_tenant(request, query)) as conn:
+    async with request.app[TENANTS].acquire(tenant_of(request, query)) as conn:
         rows = await jobs.list_jobs(
             conn,
             status=query.status,
@@ -119,13 +103,13 @@ async def list_jobs(request: web.Request, query: JobQuery) -> web.Response:
 
 async def show(request: web.Request, query: TenantQuery) -> web.Response:
     """`GET /v1/jobs/{id}`: one job with its payload, its last error and the attempts that failed."""
-    async with request.app[TENANTS].acquire(_tenant(request, query)) as conn:
+    async with request.app[TENANTS].acquire(tenant_of(request, query)) as conn:
         return json_response(await _details(conn, id_in_path(request)))
 
 
 async def requeue(request: web.Request, query: TenantQuery) -> web.Response:
     """`POST /v1/jobs/{id}/requeue`: let a dead letter run again, with all its attempts; 409 for any other job."""
-    tenant, job_id = _tenant(request, query), id_in_path(request)
+    tenant, job_id = tenant_of(request, query), id_in_path(request)
     await request.app[DOORBELL].arm(tenant)
     async with request.app[TENANTS].acquire(tenant) as conn:
         await jobs.requeue(conn, job_id)
@@ -137,7 +121,7 @@ async def requeue(request: web.Request, query: TenantQuery) -> web.Response:
 
 async def requeue_all(request: web.Request, query: TenantQuery, body: WhichJobs) -> web.Response:
     """`POST /v1/jobs/requeue`: let all dead letters of a type run again."""
-    tenant = _tenant(request, query)
+    tenant = tenant_of(request, query)
     await request.app[DOORBELL].arm(tenant)
     async with request.app[TENANTS].acquire(tenant) as conn:
         requeued = await jobs.requeue_all(conn, body.job_type)
@@ -148,7 +132,7 @@ async def requeue_all(request: web.Request, query: TenantQuery, body: WhichJobs)
 
 async def discard(request: web.Request, query: TenantQuery) -> web.Response:
     """`POST /v1/jobs/{id}/discard`: give a dead letter up; it is `failed`, and pruned in its time."""
-    tenant, job_id = _tenant(request, query), id_in_path(request)
+    tenant, job_id = tenant_of(request, query), id_in_path(request)
     async with request.app[TENANTS].acquire(tenant) as conn:
         await jobs.discard(conn, job_id)
         details = await _details(conn, job_id)
@@ -158,7 +142,7 @@ async def discard(request: web.Request, query: TenantQuery) -> web.Response:
 
 async def cancel(request: web.Request, query: TenantQuery) -> web.Response:
     """`POST /v1/jobs/{id}/cancel`: give a job up: at once if it waits; if it runs, its worker is told."""
-    tenant, job_id = _tenant(request, query), id_in_path(request)
+    tenant, job_id = tenant_of(request, query), id_in_path(request)
     async with request.app[TENANTS].acquire(tenant) as conn:
         await cancelling.cancel(conn, tenant, job_id, request.app[JOB_TYPES])
         details = await _details(conn, job_id)
@@ -166,18 +150,6 @@ async def cancel(request: web.Request, query: TenantQuery) -> web.Response:
         await request.app[DOORBELL].tell(channels.JOB_CANCELS, tenant)
     log.info("job cancelled", tenant=tenant, job_id=str(job_id), job_status=details.status)
     return json_response(details)
-
-
-def _tenant(request: web.Request, query: TenantQuery) -> str:
-    """The tenant that is meant; a user's is in their token, so that no request reaches another's."""
-    principal = request[PRINCIPAL]
-    if isinstance(principal, User):
-        if query.tenant not in {None, principal.tenant}:
-            raise NotFound("There is no such tenant.")
-        return principal.tenant
-    if query.tenant is None:
-        raise TenantRequired("Say with the query parameter `tenant` whose jobs are meant.")
-    return query.tenant
 
 
 def _view(job: Job) -> JobView:
