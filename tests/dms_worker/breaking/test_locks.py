@@ -46,16 +46,16 @@ async def test_eight_workers_that_beat_complete_fail_and_reclaim_all_the_time_ne
         for _ in range(8):
             await workers.start()
         ends_at = time.monotonic() + STRESS_S
-        while time.monotonic() < ends_at:
-            waiting = await conn.fetchval("SELECT count(*) FROM processing_jobs WHERE status = 'pending'")
-            if waiting < 300:
-                added += len(await jobs.enqueue_many(conn, some_jobs()))
-            bell.ring("acme")
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(STRESS_S + 60):
+            while time.monotonic() < ends_at or added <= 1000:  # eight processes may take long to start
+                waiting = await conn.fetchval("SELECT count(*) FROM processing_jobs WHERE status = 'pending'")
+                if waiting < 300:
+                    added += len(await jobs.enqueue_many(conn, some_jobs()))
+                bell.ring("acme")
+                await asyncio.sleep(0.05)
         await ledger.all_done()
 
     assert await ledger.faults() == []
-    assert added > 1000
     assert await deadlocks(cluster, conn) == 0
 
 
