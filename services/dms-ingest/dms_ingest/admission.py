@@ -36,21 +36,24 @@ async def admit_upload(
     size_bytes: int | None,
     sha256: bytes | None = None,
     document_id: UUID | None = None,
-) -> None:
-    """Refuse a file before any byte of it is sent; a type or size of None is not known yet: ask again when it is.
+) -> int:
+    """Refuse a file before any byte of it is sent, or return how many bytes it may have at the most.
 
-    Raises TypeNotAllowed, FileTooLarge, DuplicateFile and QuotaExceeded. A file that would be linked to bytes that are
-    stored needs room for itself too, since only its bytes prove that it is theirs.
+    A type or size of None is not known yet: ask again when it is. Raises TypeNotAllowed, FileTooLarge, DuplicateFile
+    and QuotaExceeded. A file that would be linked to bytes that are stored needs room for itself too, since only its
+    bytes prove that it is theirs.
     """
     tenant = await get_settings(conn)
     if mime_type is not None:
         check_allowed(mime_type, allowed_types(service, tenant))
+    limit = most_bytes(service, tenant)
     if size_bytes is not None:
-        if size_bytes > (limit := most_bytes(service, tenant)):
+        if size_bytes > limit:
             raise FileTooLarge("The file is too large.", limit_bytes=limit)
         await check_quota(conn, coming_bytes=size_bytes)
     if tenant.duplicates == "reject" and sha256 is not None and (twin := await find_twin(conn, sha256, document_id)):
         raise refuse(twin)
+    return limit
 
 
 def allowed_types(service: Settings, tenant: TenantSettings) -> frozenset[str]:

@@ -10,12 +10,11 @@ from aiohttp import web
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from dms_ingest import tus_headers
-from dms_ingest.admission import admit_upload, most_bytes
+from dms_ingest.admission import admit_upload
 from dms_ingest.checksums import ALGORITHMS
 from dms_ingest.keys import SETTINGS, TUS
 from dms_ingest.media_types import essence
 from dms_ingest.names import composed
-from dms_ingest.tenant_settings import get_settings
 from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
 from dms_ingest.tus_headers import CHUNK_TYPE, EXTENSIONS, VERSION, Concat, HeaderRefused
 from dms_ingest.upload_sessions import NewSession, Session
@@ -154,7 +153,7 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
     sha256 = None if file.sha256 is None else bytes.fromhex(file.sha256)
     async with tenant_connection(request) as conn:
         with duplicates_told():
-            await admit_upload(
+            limit = await admit_upload(
                 conn,
                 settings,
                 mime_type=None if is_part else file.filetype,
@@ -162,7 +161,6 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
                 # A file of parts may be asked for again because an answer was lost: then it is there, and is this one.
                 sha256=None if is_final else sha256,
             )
-        limit = most_bytes(settings, await get_settings(conn))
     return NewSession(
         filename=file.filename,
         mime_type=file.filetype,
