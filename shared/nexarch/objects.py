@@ -56,10 +56,9 @@ async def open_object(
 ) -> AsyncIterator[AsyncIterator[memoryview]]:
     """Open the plaintext bytes from `start` up to but without `stop` of a sealed object.
 
-    `plaintext_size` is what the row says; `aad` comes from `revision_aad`. Raises on entering
-    ObjectNotFound, and ObjectDamaged where size, header or the first bytes are wrong, so that a response can still
-    say so. Damage further on is raised by the iterator: break the transfer then. Every chunk has a buffer of its own
-    and may be kept.
+    `plaintext_size` is what the row says; `aad` comes from `revision_aad`. Raises on entering ObjectNotFound, and
+    ObjectDamaged where size, header or the first bytes are wrong, so that a response can still say so. Damage further
+    on is raised by the iterator: break the transfer then. Every chunk has a buffer of its own and may be kept.
     """
     stored_size = await storage.head(tenant, key)
     opener = Opener(dek, aad, stored_size=stored_size, plaintext_size=plaintext_size, start=start, stop=stop)

@@ -29,9 +29,8 @@ class _Released:
 async def purge_documents(conn: Connection, document_ids: Sequence[UUID], *, user_id: UUID | None = None) -> list[str]:
     """Remove documents with all their revisions and texts; return the keys of the objects to be deleted next.
 
-    Call it in a transaction that has locked them FOR UPDATE. An object that a revision of
-    another document refers to stays, and so does its usage. `user_id` is who says
-    so; None: the platform, because their time is over.
+    Call it in a transaction that has locked them FOR UPDATE. An object that a revision of another document refers to
+    stays, and so does its usage. `user_id` is who says so; None: the platform, because their time is over.
     """
     keys = await _lock_objects(conn, document_ids)
     await _delete_revisions(conn, document_ids)
