@@ -47,7 +47,7 @@ class StoreCheck:
     created_at: datetime
     finished_at: datetime | None
     objects: int  # in the store's listing
-    contents: int  # objects whose bytes were read
+    contents: int  # objects whose turn to be read came, also where they could not be
     bytes: int  # of plaintext, in them
     orphans_removed: int
     orphans_young: int  # an upload may be about to refer to them

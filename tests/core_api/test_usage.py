@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from core_api.keys import REGISTRY
 from support.services import CoreApi
 
 pytestmark = pytest.mark.database
@@ -102,3 +103,24 @@ async def test_totals_come_in_pages(core_api: CoreApi) -> None:
 
     assert [item["metric"] for item in first["items"] + second["items"]] == ["a", "b", "c"]
     assert second["next_cursor"] is None
+
+
+async def test_a_falsified_total_is_summed_up_anew_while_changes_come(core_api: CoreApi) -> None:
+    tenant, other = await core_api.create_tenant(), await core_api.create_tenant()
+    await report(core_api, delta(tenant.slug, 10), delta(tenant.slug, 3, metric="pages"), delta(other.slug, 4))
+    async with core_api.app[REGISTRY].acquire() as conn:
+        await conn.execute("UPDATE usage_totals SET value = value + 1000")
+
+    answers = await asyncio.gather(
+        *(report(core_api, delta(tenant.slug, 1)) for _ in range(20)),
+        *(core_api.call("POST", f"/v1/tenants/{tenant.slug}/usage/recount") for _ in range(3)),
+    )
+    unknown, _ = await core_api.call("POST", "/v1/tenants/nobody/usage/recount")
+
+    assert sorted(answer["corrected_bytes"] for _, answer in answers[20:]) == [-1000, 0, 0]
+    assert await totals(core_api) == {
+        (tenant.slug, "storage_bytes"): 30,
+        (tenant.slug, "pages"): 3,
+        (other.slug, "storage_bytes"): 1004,
+    }
+    assert unknown == 404

@@ -4,18 +4,25 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from nexarch.core_client import CoreApiAway, open_core_client
+from dms_worker.handlers.check_store import CheckLimits, StoreChecking
+from dms_worker.handlers.rewrap_keys import KeyRewrapping
+from dms_worker.job_types import JobContext, Snooze
+from dms_worker.store_contents import ObjectReader
+from dms_worker.stored_objects import next_to_read
+from nexarch.core_client import CoreApiAway, KeyRetired, open_core_client
 from nexarch.crypto.layout import NXO1
 from nexarch.db import Connection
+from nexarch.jobs import ClaimedJob
 from nexarch.storage import BucketNotFound, open_storage
 from nexarch.storage.local import LocalStorage
 from support.checking import (
@@ -230,14 +237,43 @@ async def test_a_key_that_does_not_open_is_reported_and_is_no_damage_of_the_obje
         assert (await document_of(ingest, admin, each))["processing_state"] == "queued"
 
 
+async def test_a_row_that_was_wrapped_anew_since_it_was_read_is_read_again_and_no_finding(
+    core_api: CoreApi, ingest: Ingest, admin: Person, storage: LocalStorage, conn: Connection
+) -> None:
+    for _ in range(8):
+        await ingest.upload(admin, a_pdf(1000))
+    slug = admin.tenant.slug
+
+    async def rotate(checking: StoreChecking) -> None:
+        """Give the tenant a new key, and retire the old one."""
+        await core_api.call("POST", f"/v1/tenants/{slug}/kek/rotate")
+        job = ClaimedJob(uuid4(), 1, "rewrap_keys", "{}", 1, 5, None, 0.0)
+        async with checking.tenants.pool(slug) as pool:
+            await KeyRewrapping(checking.core, checking.tenants).run(JobContext(slug, job, pool))
+
+    async with checker(core_api, storage) as checking:
+        stale = await next_to_read(conn, datetime.now(UTC))
+        assert stale is not None
+        await rotate(checking)
+        with pytest.raises(KeyRetired):
+            await ObjectReader(checking.core, storage, slug, admin.tenant.id).fault(stale)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run_check(checking, slug))
+            for _ in range(4):
+                await rotate(checking)
+
+    check = await latest_check(ingest, admin)
+    assert (check["contents"], check["findings"]) == (8, [])
+
+
 async def test_a_sample_reads_what_was_not_read_for_the_longest_time_up_to_its_limits(
     core_api: CoreApi, ingest: Ingest, admin: Person, storage: LocalStorage, conn: Connection
 ) -> None:
     for _ in range(5):
         await ingest.upload(admin, a_pdf())
 
-    async def read_times(limits: Any) -> list[int]:  # noqa: ANN401
-        """How often each object was read, by a third check with these limits."""
+    async def read_times(limits: CheckLimits) -> list[int]:
+        """How many objects were ever read after one more check, and how many that one read."""
         async with checker(core_api, storage, limits) as checking:
             await run_check(checking, admin.tenant.slug)
         rows = await conn.fetch("SELECT checked_at FROM stored_objects WHERE checked_at IS NOT NULL")
@@ -363,6 +399,30 @@ async def test_a_worker_that_is_killed_in_mid_check_has_a_successor_that_goes_on
     assert check["id"] == ordered["id"]
     assert (check["objects"], check["contents"]) == (number, number)
     assert await conn.fetchval("SELECT min(checked_at) FROM stored_objects") == oldest  # none was read twice
+
+
+async def test_a_check_gives_way_to_other_jobs_after_each_turn_and_says_how_far_it_is(
+    core_api: CoreApi, ingest: Ingest, admin: Person, storage: LocalStorage
+) -> None:
+    for _ in range(4):
+        await ingest.upload(admin, a_pdf(1000))
+    slug = admin.tenant.slug
+    job = ClaimedJob(uuid4(), 1, "check_store", "{}", 1, 5, None, 0.0)
+
+    progress = []
+    async with (
+        checker(core_api, storage, replace(ALL, turn_s=0.0)) as checking,
+        checking.tenants.pool(slug) as pool,
+    ):
+        for _ in range(4):
+            ctx = JobContext(slug, job, pool)
+            with pytest.raises(Snooze):
+                await checking.run(ctx)
+            progress.append(ctx.latest_progress)
+        await checking.run(JobContext(slug, job, pool))
+
+    assert progress == [25, 50, 75, 100]
+    assert (await latest_check(ingest, admin))["finished_at"] is not None
 
 
 async def test_of_two_workers_with_one_check_each_step_counts_once(

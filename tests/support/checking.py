@@ -1,6 +1,5 @@
 """Checks of the object store, ordered as an admin does, or run by hand."""
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
@@ -91,8 +90,3 @@ def make_old(path: Path, days: float) -> None:
     """Let a file have been written so long ago."""
     then = time.time() - days * DAY_S
     os.utime(path, (then, then))
-
-
-async def in_a_thread(path: Path, content: bytes) -> None:
-    """Write a file."""
-    await asyncio.to_thread(path.write_bytes, content)

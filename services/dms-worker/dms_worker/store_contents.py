@@ -29,7 +29,7 @@ class ObjectReader:
         """What is wrong with an object; None: it is what it must be.
 
         Whatever may be the fault of something else is raised: a store or core-api that is away, KeyRetired for a row
-        that was wrapped anew since it was read, KeyShredded.
+        that was wrapped anew since it was read.
         """
         try:
             dek = await self._dek(sealed)

@@ -41,8 +41,8 @@ class CheckAnswer(BaseModel):
     created_at: datetime
     finished_at: datetime | None
     objects: Annotated[int, Field(description="In the store")]
-    contents: Annotated[int, Field(description="Objects whose bytes were read and compared with their SHA-256")]
-    bytes: Annotated[int, Field(description="In these, as they were uploaded")]
+    contents: Annotated[int, Field(description="Objects that were to be read and compared with their SHA-256 so far")]
+    bytes: Annotated[int, Field(description="Read of these, as they were uploaded")]
     orphans_removed: Annotated[int, Field(description="Objects that nothing referred to")]
     orphans_young: Annotated[int, Field(description="The same, too young to be removed: an upload may be under way")]
     leftovers: Annotated[int, Field(description="Of uploads to the store that never ended; removed")]

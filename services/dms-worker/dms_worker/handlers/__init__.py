@@ -15,6 +15,7 @@ from dms_worker.job_types import JobType
 from dms_worker.settings import Settings
 from nexarch.core_client import CoreClient
 from nexarch.job_types import CHECK_STORE, EXTRACT_TEXT, PRUNE_AUDIT, PRUNE_ENDED, PRUNE_JOBS, PURGE_TRASH, REWRAP_KEYS
+from nexarch.jobs import RetryPolicy
 from nexarch.storage import Storage
 from nexarch.tenancy import TenantPools
 
@@ -50,6 +51,7 @@ def job_types(
             handler=StoreChecking(core, storage, tenants, CheckMetrics(registry), check).run,
             concurrency=1,
             every_s=settings.check_every_s,
+            retry=RetryPolicy(base_s=300.0),  # five attempts in an hour: a store may be away for a while
             deadline_s=86400.0,  # of a turn, which ends with an object: the largest takes hours
         ),
         JobType(
