@@ -51,5 +51,5 @@ class Line:
         if self._cut is None:
             self._ends_at = now + _LAST_WORDS_S
         self._cut = why
-        if self._deadline is not None:
+        if self._deadline is not None and not self._deadline.expired():  # else what is read is on its way to its end
             self._deadline.reschedule(now)
