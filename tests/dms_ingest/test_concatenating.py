@@ -176,6 +176,23 @@ async def test_a_file_of_the_wrong_digest_keeps_its_parts(tus: Tus) -> None:
     assert await content_of(tus, right.document_id) == PDF
 
 
+async def test_parts_are_kept_until_their_file_is_a_document_also_where_the_disk_lost_it_before(tus: Tus) -> None:
+    path = await a_part(tus, PDF)
+    wrong = metadata(filename="a.pdf", sha256="0" * 64)["Upload-Metadata"]
+    await join(tus, path, Upload_Metadata=wrong)
+    (final,) = (name for name in staged(tus) if name != path.rpartition("/")[2])
+    (staged_file,) = tus.ingest.settings.staging_dir.rglob(final)
+    staged_file.write_bytes(bytes(staged_file.stat().st_size))
+
+    lost = await join(tus, path, Upload_Metadata=wrong)
+    put_together_again = await join(tus, path, Upload_Metadata=wrong)
+    right = await join(tus, path)
+
+    assert (lost.status, lost.problem["type"]) == (409, "/problems/upload-incomplete")
+    assert put_together_again.problem["type"] == "/problems/digest-mismatch"
+    assert await content_of(tus, right.document_id) == PDF
+
+
 async def test_a_final_upload_that_is_not_ready_has_no_offset_and_goes_on_when_asked_again(
     core_api: CoreApi, tus: Tus
 ) -> None:

@@ -128,6 +128,8 @@ class TusUploads:
             await admit_upload(conn, self._settings, mime_type=new.mime_type, size_bytes=size)
         final = await self._concatenator.concatenate(user, replace(new, size_bytes=size), sessions)
         final = await self._finish(user, final)
+        if final.state != "complete":
+            raise UploadIncomplete("The disk has lost bytes of the file; put it together again.")
         await self._concatenator.let_go(user, final, sessions)
         return final
 
