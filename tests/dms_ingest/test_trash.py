@@ -1,4 +1,6 @@
 import asyncio
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -140,7 +142,13 @@ async def test_a_document_comes_back_from_the_trash_over_http(
     assert (await ingest.call(viewer, "GET", path))[0] == 200
 
 
-@pytest.mark.parametrize("cursor", ["x", "WyJ4Iiwi\u00ff", "WyIyMDI0LTAxLTAxIiwieCJd"])
+AT_NO_TIME = [
+    urlsafe_b64encode(json.dumps([time, str(UUID(int=1))]).encode()).decode().rstrip("=")
+    for time in ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2024-01-01T00:00:00"]
+]
+
+
+@pytest.mark.parametrize("cursor", ["x", "WyJ4Iiwi\u00ff", "WyIyMDI0LTAxLTAxIiwieCJd", *AT_NO_TIME])
 async def test_a_cursor_that_is_none_of_ours_is_refused(ingest: Ingest, editor: Person, cursor: str) -> None:
     status, problem = await ingest.call(editor, "GET", "/v1/trash", params={"cursor": cursor})
 

@@ -1,6 +1,6 @@
 """What the cursors of our lists hold; those of lists that are sorted by id alone are `nexarch.pages.decode_id`."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from nexarch.pages import BadCursor, decode_cursor
@@ -44,11 +44,12 @@ def _uuid(text: str) -> UUID:
 def _time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
-    except ValueError as error:
+        in_utc = time.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise BadCursor("Take `next_cursor` of the page before as it is.") from error
     if time.tzinfo is None:
         raise BadCursor("Take `next_cursor` of the page before as it is.")
-    return time
+    return in_utc
 
 
 def _float(text: str) -> float:
