@@ -8,8 +8,9 @@ import pytest
 
 from dms_ingest.bulk import BulkRefused, Item, change_documents
 from dms_ingest.documents import delete_document, get_document
+from dms_ingest.field_values import FieldValue
 from dms_ingest.folders import create_folder
-from dms_ingest.metadata import FieldValue, create_field, list_values, set_value
+from dms_ingest.metadata import create_field, list_values, set_value
 from dms_ingest.tags import assign_tag, create_tag
 from nexarch.db import Connection, connect
 from support.database import TenantDatabase, add_user
@@ -28,7 +29,7 @@ async def test_values_tags_and_folders_of_many_documents_change_together(
         await create_field(tenant_conn, name=f"a {type_}", type_=type_, options=["rot"] if type_ == "select" else [])
         for type_ in ("text", "number", "date", "bool", "select")
     ]
-    given: list[FieldValue | None] = ["x", "12345678901234567.89", "2024-12-31", False, "rot"]
+    given: list[FieldValue | None] = ["x", "12345678901234567.89", "9999-12-31", False, "rot"]
     values = dict(zip([field.id for field in fields], given, strict=True))
     few: dict[UUID, FieldValue | None] = {fields[0].id: None, fields[1].id: 7}
     on, off = (await create_tag(tenant_conn, "an")).id, (await create_tag(tenant_conn, "ab")).id

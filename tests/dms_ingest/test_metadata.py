@@ -3,16 +3,15 @@ from uuid import UUID, uuid4
 import pytest
 
 from dms_ingest.documents import DocumentNotFound
+from dms_ingest.field_values import FieldValue, ValueRefused, typed
 from dms_ingest.metadata import (
     Field,
     FieldInUse,
     FieldNameTaken,
     FieldNotFound,
-    FieldValue,
     OptionInUse,
     OptionsRefused,
     ValueNotFound,
-    ValueRefused,
     change_field,
     clear_value,
     create_field,
@@ -20,7 +19,6 @@ from dms_ingest.metadata import (
     list_fields,
     list_values,
     set_value,
-    typed,
 )
 from dms_ingest.names import NameRefused
 from nexarch.db import Connection
@@ -47,6 +45,8 @@ async def field(conn: Connection, type_: str, name: str | None = None) -> Field:
         ("number", "-0.10000000000000000000000001"),
         ("text", "👩\u200d👧 \u202e\ufeff\uffff"),
         ("date", "2024-02-29"),
+        ("date", "0001-01-01"),
+        ("date", "9999-12-31"),
         ("bool", False),
         ("bool", True),
         ("select", "offen"),

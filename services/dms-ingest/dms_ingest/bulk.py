@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from dms_ingest.documents import DocumentNotFound
+from dms_ingest.field_values import Columns, FieldValue, ValueRefused, typed
 from dms_ingest.folders import FolderNotFound
-from dms_ingest.metadata import Columns, FieldNotFound, FieldValue, ValueRefused, typed
+from dms_ingest.metadata import FieldNotFound
 from dms_ingest.tags import TagNotFound
 from nexarch.db import Connection
 from nexarch.errors import Invalid, Json, NexarchError
@@ -25,6 +26,13 @@ class BulkRefused(Invalid):
 
     code = "bulk-refused"
     title = "Nothing was changed"
+
+
+class ItemTwice(Invalid):
+    """A document stands in two items of one call."""
+
+    code = "item-twice"
+    title = "The document is there twice"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +91,6 @@ async def change_documents(conn: Connection, items: Sequence[Item]) -> None:
     await _clear(conn, [(item.document_id, of) for item in items for of, value in item.values.items() if value is None])
     await _assign(conn, [(item.document_id, tag) for item in items for tag in item.assign])
     await _unassign(conn, [(item.document_id, tag) for item in items for tag in item.unassign])
-
-
-class ItemTwice(Invalid):
-    """A document stands in two items of one call."""
-
-    code = "item-twice"
-    title = "The document is there twice"
 
 
 def _wrong(item: Item, known: _Known, cells: list[Cell], seen: set[UUID]) -> Iterable[NexarchError]:
@@ -173,8 +174,8 @@ async def _set(conn: Connection, cells: Sequence[Cell]) -> None:
     sql = """
         INSERT INTO document_metadata_values (document_id, field_id, field_type, value_text, value_number, value_date,
             value_bool, value_select)
-        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::numeric[], $6::date[], $7::boolean[],
-            $8::text[])
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::numeric[], $6::text[]::date[],
+            $7::boolean[], $8::text[])
         ON CONFLICT (document_id, field_id) DO UPDATE
         SET value_text = excluded.value_text, value_number = excluded.value_number, value_date = excluded.value_date,
             value_bool = excluded.value_bool, value_select = excluded.value_select

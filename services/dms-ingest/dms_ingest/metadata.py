@@ -1,26 +1,19 @@
 """Metadata: fields of five types that a tenant defines, and their values on documents."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from dms_ingest.documents import hold_document
+from dms_ingest.field_values import FieldValue, ValueRefused, number_as_json, typed
 from dms_ingest.names import composed, name_rules
 from nexarch.db import Connection, fetch_all, fetch_one, fetch_optional
 from nexarch.errors import Conflict, Invalid, NotFound
 
-FieldValue = str | bool | int | float
-
-
-_DIGITS = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,300})?", re.ASCII)
-_DOUBLE_DIGITS = 15  # a decimal number of so many digits comes back from an IEEE 754 double as it was
-_LONGEST_TEXT = 10_000
 _OPTION_FORM = "An option has 1 to 255 characters, no slash and no control character."
 
 
@@ -58,13 +51,6 @@ class OptionsRefused(Invalid):
     title = "These options do not fit the field"
 
 
-class ValueRefused(Invalid):
-    """The value does not fit the type of its field."""
-
-    code = "value-refused"
-    title = "The value does not fit the field"
-
-
 class ValueNotFound(NotFound):
     """The document has no value in this field."""
 
@@ -97,11 +83,9 @@ class Value:
 
     @property
     def value(self) -> FieldValue:
-        """The value as JSON holds it: a date as ISO 8601, a whole number as an integer, one with more than 15 digits
-        and a point as a string of them, since readers of JSON would lose some.
-        """
+        """The value as JSON holds it: a date as ISO 8601, a number as `number_as_json` has it."""
         if self.value_number is not None:
-            return _number_as_json(self.value_number)
+            return number_as_json(self.value_number)
         if self.value_date is not None:
             return self.value_date.isoformat()
         if self.value_bool is not None:
@@ -111,10 +95,9 @@ class Value:
 
 async def create_field(conn: Connection, *, name: str, type_: str, options: Sequence[str]) -> Field:
     """Add a field; call it in a transaction. Raises NameRefused, FieldNameTaken and OptionsRefused."""
-    if (type_ == "select") != bool(options):
-        raise OptionsRefused("A select field needs options; a field of another type has none.")
+    _check_offers(type_, options)
     field_id = await _insert_field(conn, name, type_)
-    await _insert_options(conn, field_id, options)
+    await _place_options(conn, field_id, options)
     return await get_field(conn, field_id)
 
 
@@ -128,17 +111,9 @@ async def _insert_field(conn: Connection, name: str, type_: str) -> UUID:
     return field_id
 
 
-async def _insert_options(conn: Connection, field_id: UUID, options: Sequence[str]) -> None:
-    sql = """
-        INSERT INTO metadata_options (field_id, value, position)
-        SELECT $1, value, position FROM unnest($2::text[]) WITH ORDINALITY AS given (value, position)
-    """
-    try:
-        await conn.execute(sql, field_id, [composed(option) for option in options])
-    except asyncpg.UniqueViolationError as error:
-        raise OptionsRefused("An option is there twice.") from error
-    except asyncpg.CheckViolationError as error:
-        raise OptionsRefused(_OPTION_FORM) from error
+def _check_offers(field_type: str, options: Sequence[str]) -> None:
+    if (field_type == "select") != bool(options):
+        raise OptionsRefused("A select field needs options; a field of another type has none.")
 
 
 async def change_field(conn: Connection, field_id: UUID, *, name: str | None, options: Sequence[str] | None) -> Field:
@@ -148,8 +123,7 @@ async def change_field(conn: Connection, field_id: UUID, *, name: str | None, op
     """
     field_type = await _rename_field(conn, field_id, name)
     if options is not None:
-        if field_type != "select" or not options:
-            raise OptionsRefused("A select field needs options; a field of another type has none.")
+        _check_offers(field_type, options)
         await _remove_options_but(conn, field_id, [composed(option) for option in options])
         await _place_options(conn, field_id, options)
     return await get_field(conn, field_id)
@@ -261,9 +235,10 @@ async def set_value(conn: Connection, document_id: UUID, field_id: UUID, value: 
     sql = """
         INSERT INTO document_metadata_values (document_id, field_id, field_type, value_text, value_number, value_date,
             value_bool, value_select)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        VALUES ($1, $2, $3, $4, $5, $6::text::date, $7, $8)
         ON CONFLICT (document_id, field_id) DO UPDATE
-        SET value_text = $4, value_number = $5, value_date = $6, value_bool = $7, value_select = $8
+        SET value_text = excluded.value_text, value_number = excluded.value_number, value_date = excluded.value_date,
+            value_bool = excluded.value_bool, value_select = excluded.value_select
         RETURNING field_id, $9::text AS field_name, field_type, value_text, value_number, value_date, value_bool,
             value_select
     """
@@ -286,71 +261,3 @@ async def clear_value(conn: Connection, document_id: UUID, field_id: UUID) -> No
     await hold_document(conn, document_id)
     if await conn.fetchval(sql, document_id, field_id) is None:
         raise ValueNotFound("The document has no value in this field.")
-
-
-class Columns(NamedTuple):
-    """A value in the column of its type; the others are None."""
-
-    text: str | None = None
-    number: Decimal | None = None
-    day: date | None = None
-    yes: bool | None = None
-    select: str | None = None
-
-
-def typed(field_type: str, value: FieldValue) -> Columns:
-    """The value in the column of its type: text, number, date, bool, select. Raises ValueRefused for another type."""
-    match field_type, value:
-        case "bool", bool():
-            return Columns(yes=value)
-        case "number", int() | float() | str() if not isinstance(value, bool):
-            return Columns(number=_number(value))
-        case "date", str():
-            return Columns(day=_date(value))
-        case "text", str():
-            return Columns(text=_text(value))
-        case "select", str():
-            return Columns(select=_text(composed(value)))
-    raise ValueRefused(f"A field of type {field_type} does not take this value.", field_type=field_type)
-
-
-def _number(value: float | str) -> Decimal:
-    """The number that was meant, to the last digit, or none: a double holds 15 digits for certain."""
-    if isinstance(value, str) and not _DIGITS.fullmatch(value):
-        raise ValueRefused(
-            "A number is written as -1234.5, with at most 309 digits before the point.", field_type="number"
-        )
-    number = Decimal(str(value))
-    if not number.is_finite() or number.adjusted() > 308:
-        raise ValueRefused("A number is finite and below 10^309.", field_type="number")
-    if isinstance(value, float) and len(number.normalize().as_tuple().digits) > _DOUBLE_DIGITS:
-        raise ValueRefused(
-            'A number with a point and more than 15 digits is sent as a string, "0.1234567890123456": as a number it '
-            "would lose some.",
-            field_type="number",
-        )
-    return number
-
-
-def _text(value: str) -> str:
-    if not 1 <= len(value) <= _LONGEST_TEXT or "\x00" in value:
-        raise ValueRefused("A text has 1 to 10,000 characters, none of them NUL.")
-    return value
-
-
-def _number_as_json(number: Decimal) -> FieldValue:
-    if number == number.to_integral_value():
-        return int(number)
-    if len(number.normalize().as_tuple().digits) <= _DOUBLE_DIGITS:
-        return float(number)
-    return f"{number:f}"
-
-
-def _date(value: str) -> date:
-    try:
-        parsed = date.fromisoformat(value)
-    except ValueError as error:
-        raise ValueRefused("A date is written as 2024-12-31.", field_type="date") from error
-    if parsed.isoformat() != value:  # other forms of ISO 8601, as 20241231 and 2024-W01-1
-        raise ValueRefused("A date is written as 2024-12-31.", field_type="date")
-    return parsed
