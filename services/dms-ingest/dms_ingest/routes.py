@@ -13,6 +13,7 @@ from dms_ingest.copies import AlreadyCurrent
 from dms_ingest.documents import DocumentNotFound, VersionChanged
 from dms_ingest.downloads import KeyMissing, ObjectMissing
 from dms_ingest.duplicates import DuplicateFile
+from dms_ingest.field_values import ValueRefused
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
 from dms_ingest.line import LineSilent
 from dms_ingest.links import LinkRefused
@@ -24,7 +25,6 @@ from dms_ingest.metadata import (
     OptionInUse,
     OptionsRefused,
     ValueNotFound,
-    ValueRefused,
 )
 from dms_ingest.names import NameRefused
 from dms_ingest.processing import NotFailed
