@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from dms_worker import store_listing
 from dms_worker.handlers.check_store import CheckLimits, StoreChecking
 from dms_worker.handlers.rewrap_keys import KeyRewrapping
 from dms_worker.job_types import JobContext, Snooze
@@ -124,6 +126,49 @@ async def test_old_orphans_and_leftovers_are_removed_and_the_rest_stays(
     assert [check[name] for name in ("objects", "orphans_removed", "orphans_young", "leftovers")] == [3, 1, 1, 1]
     assert findings(check) == {str(old.relative_to(stored_folder(ingest.settings, admin))): "orphan"}
     assert (await download(ingest, admin, kept))[0] == 200
+
+
+@pytest.mark.parametrize(("listed", "rows"), [(1, 1), (2, 3), (3, 2), (7, 100), (100, 7)])
+async def test_listing_and_rows_are_compared_alike_in_steps_of_any_length(
+    core_api: CoreApi,
+    ingest: Ingest,
+    admin: Person,
+    storage: LocalStorage,
+    monkeypatch: pytest.MonkeyPatch,
+    listed: int,
+    rows: int,
+) -> None:
+    monkeypatch.setattr(store_listing, "_LISTED", listed)
+    monkeypatch.setattr(store_listing, "_ROWS", rows)
+    documents = [await ingest.upload(admin, a_pdf(100)) for _ in range(12)]
+    old = [stray_file(ingest, admin, days_old=2) for _ in range(5)]
+    for _ in range(4):
+        stray_file(ingest, admin, days_old=0.5)
+    # The first, the last and some in a row: wherever a step may end.
+    lost = [documents[n] for n in (0, 3, 4, 5, 6, 11)]
+    for document in lost:
+        object_file(ingest, admin, document).unlink()
+
+    async with checker(core_api, storage) as checking:
+        await run_check(checking, admin.tenant.slug)
+
+    check = await latest_check(ingest, admin)
+    missing = [each["document_ids"][0] for each in check["findings"] if each["kind"] == "missing"]
+    assert sorted(missing) == sorted(document["id"] for document in lost)
+    assert [check[name] for name in ("objects", "missing", "orphans_removed", "orphans_young")] == [15, 6, 5, 4]
+    assert not any(path.exists() for path in old)
+
+
+async def test_a_tenant_that_never_stored_anything_has_nothing_to_check(
+    core_api: CoreApi, ingest: Ingest, admin: Person, storage: LocalStorage
+) -> None:
+    shutil.rmtree(stored_folder(ingest.settings, admin), ignore_errors=True)
+
+    async with checker(core_api, storage) as checking:
+        await run_check(checking, admin.tenant.slug)
+
+    check = await latest_check(ingest, admin)
+    assert (check["phase"], check["objects"], check["contents"], check["findings"]) == ("finished", 0, 0, [])
 
 
 async def test_a_missing_and_two_damaged_files_are_shown_until_they_are_well_again_or_replaced(
