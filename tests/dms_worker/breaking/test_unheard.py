@@ -43,7 +43,7 @@ async def statuses(conn: Connection) -> dict[str, int]:
 async def test_without_any_ring_all_jobs_are_begun_within_one_sweep(
     conn: Connection, bus_dsn: str, tenant_dsn: str
 ) -> None:
-    entries, sweep_s, committed = Entries(), 1.0, {}
+    entries, sweep_s, committed = Entries(), 3.0, {}
     async with working(
         [JobType(name="task", handler=entries)],
         {"acme": tenant_dsn},
@@ -62,11 +62,13 @@ async def test_without_any_ring_all_jobs_are_begun_within_one_sweep(
 
         await eventually(all_are_done)
 
-    assert max(entries.at[job_id] - at for job_id, at in committed.items()) < sweep_s + 0.5
+    assert (
+        max(entries.at[job_id] - at for job_id, at in committed.items()) < 1.9 * sweep_s
+    )  # two sweeps would be twice as long
 
 
 async def test_a_tenant_armed_just_after_a_sweep_is_looked_at_by_the_next_one() -> None:
-    sweep_s, armed = 1.0, asyncio.Event()
+    sweep_s, armed = 3.0, asyncio.Event()
     due = DueTenants(["task"])
     # Of all these some have their place at the end of the sweep's interval.
     slugs = {f"tenant_{number}" for number in range(50)}
@@ -88,7 +90,7 @@ async def test_a_tenant_armed_just_after_a_sweep_is_looked_at_by_the_next_one() 
         due.finish(turn)
         looked_at.add(turn.tenant)
 
-    assert time.monotonic() - started < sweep_s + 0.5
+    assert time.monotonic() - started < 1.9 * sweep_s  # two sweeps would be twice as long
     sweep.cancel()
     due.close()
 
