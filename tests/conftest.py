@@ -20,6 +20,7 @@ from support.database import Cluster, TenantDatabase
 from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
 from support.seaweedfs import S3Server, run_seaweedfs
 from support.services import CoreApi, cheap_passwords, run_core_api
+from support.tus import Tus
 
 
 @pytest.fixture
@@ -170,6 +171,12 @@ async def ingest(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> AsyncIterat
 async def editor(core_api: CoreApi) -> Person:
     """An editor of a new tenant."""
     return await sign_in(core_api)
+
+
+@pytest.fixture
+def tus(ingest: Ingest, editor: Person) -> Tus:
+    """The editor, speaking tus to the running dms-ingest."""
+    return Tus(ingest, editor)
 
 
 @pytest.fixture(scope="session")

@@ -8,18 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from support.ingest import PDF, Ingest, Person, sign_in, sign_in_another, tenant_database
+from support.ingest import PDF, Ingest, sign_in, sign_in_another, tenant_database
 from support.services import CoreApi
 from support.tus import VERSION, Answer, Tus, metadata
 
 pytestmark = pytest.mark.database
 
 NAME = metadata(filename="ganz.pdf", filetype="application/pdf")
-
-
-@pytest.fixture
-def tus(ingest: Ingest, editor: Person) -> Tus:
-    return Tus(ingest, editor)
 
 
 async def a_part(tus: Tus, content: bytes, *, sent: int | None = None) -> str:

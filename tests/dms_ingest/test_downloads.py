@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from dms_ingest.revisions import SealedRevision, sealed_revision
 from dms_ingest.views import downloads
 from nexarch.db import Connection
 from support.documents import add_document
-from support.ingest import PDF, Ingest, Person, owner_database, sign_in_another, stored_folder, tenant_database
+from support.ingest import Ingest, Person, a_pdf, owner_database, sign_in_another, stored_folder, tenant_database
 from support.services import CoreApi
 
 pytestmark = pytest.mark.database
@@ -25,10 +24,6 @@ Json = dict[str, Any]
 
 SEGMENT = 262_144  # of an object; 32 bytes less of plaintext
 HEADER = 82
-
-
-def a_pdf(size: int) -> bytes:
-    return PDF + os.urandom(size - len(PDF))
 
 
 def content_path(document: Json) -> str:

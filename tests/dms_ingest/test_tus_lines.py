@@ -12,7 +12,6 @@ import pytest
 from dms_ingest.staging import Staging
 from support.ingest import (
     PDF,
-    Ingest,
     Person,
     ingest_settings,
     run_ingest,
@@ -27,11 +26,6 @@ from support.waiting import eventually
 pytestmark = pytest.mark.database
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def tus(ingest: Ingest, editor: Person) -> Tus:
-    return Tus(ingest, editor)
 
 
 async def begin_patch(tus: Tus, path: str, offset: int, size: int, *headers: str) -> RawLine:

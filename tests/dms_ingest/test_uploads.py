@@ -19,6 +19,7 @@ from support.ingest import (
     PDF,
     Ingest,
     Person,
+    a_pdf,
     ingest_settings,
     run_ingest,
     sign_in,
@@ -31,10 +32,6 @@ from support.services import CoreApi
 from support.waiting import eventually
 
 pytestmark = pytest.mark.database
-
-
-def a_pdf(size: int) -> bytes:
-    return PDF + os.urandom(size - len(PDF))
 
 
 async def test_a_file_becomes_a_document_with_its_job_and_its_usage(

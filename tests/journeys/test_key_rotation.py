@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from nexarch.crypto.envelope import new_dek, unwrap_staging_key, wrap_staging_ke
 from nexarch.db import Connection, connect
 from nexarch.job_types import REWRAP_KEYS
 from nexarch.tenancy import TenantPools
-from support.ingest import PDF, Ingest, Person, owner_database, run_ingest, sign_in, stored_files
+from support.ingest import Ingest, Person, a_pdf, owner_database, run_ingest, sign_in, stored_files
 from support.services import CoreApi
 from support.waiting import eventually
 from support.worker_service import run_worker, worker_settings
@@ -40,10 +39,6 @@ async def person(core_api: CoreApi) -> Person:
 async def conn(core_api: CoreApi, person: Person) -> AsyncIterator[Connection]:
     async with owner_database(core_api, person) as conn:
         yield conn
-
-
-def a_pdf(size: int = 300_000) -> bytes:
-    return PDF + os.urandom(size)
 
 
 async def rotate(core_api: CoreApi, person: Person) -> None:

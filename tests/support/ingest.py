@@ -1,5 +1,6 @@
 """A real dms-ingest for tests, in this process or as one of its own, over a real core-api and real databases."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ from support.processes import ServiceProcess, run_service
 from support.services import CoreApi, Tenant
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
+
+
+def a_pdf(size: int = 300_000) -> bytes:
+    """So many bytes that begin as a PDF does, no two alike."""
+    return PDF + os.urandom(size - len(PDF))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Talking tus 1.0 to a dms-ingest, header by header."""
 
 import base64
+import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -78,3 +79,26 @@ class Tus:
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         sent = VERSION | {"Content-Type": CHUNK_TYPE, "Upload-Offset": str(offset)} | more
         return await self.call("PATCH", path, sent, data)
+
+
+async def in_pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
+    """The bytes as a body whose length is not said."""
+    for at in range(0, len(content), size):
+        yield content[at : at + size]
+
+
+async def document_of(tus: Tus, document_id: str | None) -> tuple[str, int, str]:
+    """Name, size and digest of a document, and its bytes are those."""
+    _, document = await tus.ingest.call(tus.person, "GET", f"/v1/documents/{document_id}")
+    url = f"{tus.ingest.url}/v1/documents/{document_id}/content"
+    async with tus.ingest.session.get(url, headers=tus.person.headers) as response:
+        content = await response.read()
+    revision = document["current_revision"]
+    assert hashlib.sha256(content).hexdigest() == revision["sha256"]
+    return document["name"], revision["size"], revision["sha256"]
+
+
+async def number_of_documents(tus: Tus) -> int:
+    """How many documents there are, of a page."""
+    _, page = await tus.ingest.call(tus.person, "GET", "/v1/documents")
+    return len(page["items"])
