@@ -3,18 +3,14 @@
 Uploads that are complete or ended, usage that core-api has confirmed, checks of the object store that are finished.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import structlog
 
 from dms_worker.job_types import JobContext
+from dms_worker.pruning import in_steps
 from nexarch.db import Connection
 from nexarch.usage import forget_delivered
-
-_BATCH = 1000
-_PAUSE_S = 0.02  # between two steps: what people wait for goes first
 
 log = structlog.get_logger(__name__)
 
@@ -29,22 +25,11 @@ class EndedPruning:
 
     async def run(self, ctx: JobContext) -> None:
         """Delete in steps, each a transaction of its own; what is cut short goes on in the next attempt or period."""
-        uploads = await _in_steps(ctx, _prune_uploads, self.uploads_kept_s)
-        usage = await _in_steps(ctx, forget_delivered, self.usage_kept_s)
-        checks = await _in_steps(ctx, _prune_checks, self.checks_kept_s)
+        uploads = await in_steps(ctx, _prune_uploads, self.uploads_kept_s)
+        usage = await in_steps(ctx, forget_delivered, self.usage_kept_s)
+        checks = await in_steps(ctx, _prune_checks, self.checks_kept_s)
         if uploads or usage or checks:
             log.info("ended rows pruned", uploads=uploads, usage=usage, checks=checks)
-
-
-async def _in_steps(ctx: JobContext, prune: Callable[[Connection, float, int], Awaitable[int]], kept_s: float) -> int:
-    deleted = 0
-    while True:
-        async with ctx.pool.acquire() as conn, conn.transaction():
-            step = await prune(conn, kept_s, _BATCH)
-        deleted += step
-        if step < _BATCH:
-            return deleted
-        await asyncio.sleep(_PAUSE_S)
 
 
 async def _prune_uploads(conn: Connection, kept_s: float, limit: int) -> int:
