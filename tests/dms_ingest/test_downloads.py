@@ -361,9 +361,12 @@ async def test_a_link_that_was_touched_is_refused_without_a_reason(
             assert b"/problems/link-refused" in answer.body
             details.add(answer.body.partition(b'"detail"')[2].partition(b'"instance"')[0])
     assert len(details) == 1
+    # No token makes up for a signature, not even that of a person who may see the document.
+    assert (await fetch(ingest, editor, url.replace("d=attachment", "d=inline"))).status == 403
     for unsigned in [path, f"{path}?", path + "?" + query.partition("&sig=")[0]]:
-        answer = await fetch(ingest, None, unsigned)
-        assert answer.status == 401, unsigned
+        for person in (None, editor):
+            answer = await fetch(ingest, person, unsigned)
+            assert answer.status == 401, unsigned
     for wrong in [
         path + "/?" + query,
         "/v1/links/" + "..%2f" * 3 + "?" + query,

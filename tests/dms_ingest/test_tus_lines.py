@@ -1,6 +1,7 @@
 """What lines do to tus uploads: they break, stay half open, come twice at once, and take the last answer with them."""
 
 import asyncio
+import base64
 import hashlib
 import os
 from functools import partial
@@ -10,9 +11,11 @@ from uuid import UUID
 import pytest
 
 from dms_ingest.staging import Staging
+from support.disk import disk_at
 from support.ingest import (
     PDF,
     Person,
+    a_pdf,
     ingest_settings,
     run_ingest,
     run_ingest_process,
@@ -67,6 +70,30 @@ async def test_a_broken_chunk_keeps_what_came_and_the_next_one_goes_on(tus: Tus)
 
 async def offset_passes(tus: Tus, path: str, start: int) -> bool:
     return await received(tus, path) > start
+
+
+@pytest.mark.parametrize("checked", [False, True])
+async def test_a_full_disk_is_507_and_the_offset_is_where_the_bytes_on_it_end(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path, checked: bool
+) -> None:
+    content = a_pdf(8 * MIB)
+    settings = ingest_settings(core_api, bus_dsn, tmp_path)
+    checksum = base64.b64encode(hashlib.sha256(content).digest()).decode()
+    with disk_at(settings.staging_dir) as disk:
+        async with run_ingest(settings) as ingest:
+            tus = Tus(ingest, editor)
+            path = await tus.create(len(content))
+            disk.resize(4 * MIB)
+
+            full = await tus.patch(path, 0, content, **({"Upload_Checksum": f"sha256 {checksum}"} if checked else {}))
+            offset = (await tus.head(path)).offset
+            disk.resize()
+            rest = await tus.patch(path, offset, content[offset:])
+
+    assert (full.status, full.problem["type"]) == (507, "/problems/staging-full")
+    # A chunk with a checksum counts as a whole or not at all.
+    assert offset == 0 if checked else 3 * MIB < offset < 4 * MIB
+    assert rest.document_id is not None
 
 
 @pytest.mark.parametrize("by", ["HEAD", "PATCH", "DELETE"])
