@@ -123,7 +123,7 @@ async def test_uploads_and_downloads_go_on_while_keys_are_rotated_and_no_object_
 async def test_a_rotated_key_is_seen_to_at_once_though_the_period_is_long(
     core_api: CoreApi, ingest: Ingest, person: Person
 ) -> None:
-    await ingest.upload(person, a_pdf(10))
+    await ingest.upload(person, a_pdf(100))
 
     async def done() -> bool:
         return await states(core_api, person) == {2: "active", 1: "retired"}
@@ -254,7 +254,7 @@ async def test_two_jobs_at_once_do_it_once(core_api: CoreApi, ingest: Ingest, pe
 async def test_a_key_that_does_not_open_keeps_its_version_alive_and_stops_no_other(
     core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
 ) -> None:
-    good, bad = await ingest.upload(person, a_pdf(10)), await ingest.upload(person, a_pdf(10))
+    good, bad = await ingest.upload(person, a_pdf(100)), await ingest.upload(person, a_pdf(100))
     await conn.execute(
         "UPDATE file_revisions SET wrapped_dek = sha256('x') || decode(repeat('00', 28), 'hex') WHERE document_id = $1",
         bad["id"],
