@@ -39,9 +39,9 @@ from support.checking import (
 )
 from support.database import free_port
 from support.ingest import (
-    PDF,
     Ingest,
     Person,
+    a_pdf,
     ingest_settings,
     owner_database,
     run_ingest,
@@ -78,10 +78,6 @@ async def storage(ingest: Ingest) -> AsyncIterator[LocalStorage]:
 async def conn(core_api: CoreApi, admin: Person) -> AsyncIterator[Connection]:
     async with owner_database(core_api, admin) as conn:
         yield conn
-
-
-def a_pdf(size: int = 300_000) -> bytes:
-    return PDF + os.urandom(size)
 
 
 async def document_of(ingest: Ingest, admin: Person, document: Json) -> Json:
