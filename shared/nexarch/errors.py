@@ -16,11 +16,12 @@ class NexarchError(Exception):
     code: ClassVar[str]
     status: ClassVar[int]  # HTTPStatus lacks some of those that are in use
     title: ClassVar[str]
+    again_s: ClassVar[int | None] = None  # the member `retry_after_s` where whoever raises it knows none better
 
     def __init__(self, detail: str, **members: Json) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.members = members
+        self.members = members if self.again_s is None else {"retry_after_s": self.again_s} | members
 
 
 class Invalid(NexarchError):
@@ -101,6 +102,7 @@ class Unavailable(NexarchError):
     code = "unavailable"
     status: ClassVar[int] = HTTPStatus.SERVICE_UNAVAILABLE
     title = "A dependency is away"
+    again_s: ClassVar[int | None] = 5
 
 
 class NotReady(Unavailable):
@@ -116,3 +118,4 @@ class InsufficientStorage(NexarchError):
     code = "insufficient-storage"
     status: ClassVar[int] = HTTPStatus.INSUFFICIENT_STORAGE
     title = "The disk is full"
+    again_s: ClassVar[int | None] = 10

@@ -3,6 +3,7 @@
 docs/problems.md lists every type.
 """
 
+import socket
 from http import HTTPStatus
 from typing import NoReturn
 
@@ -91,10 +92,11 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
             raise
         return _respond(request, error.status, _slug(error.status), error.reason, None, {}, error)
     except AWAY as error:
-        log.warning("database away", reason=f"{type(error).__name__}: {error}")
-        return problem_response(request, DatabaseAway("The database does not answer.", retry_after_s=2))
-    except ConnectionResetError:
-        raise  # the client went away: there is nobody to answer
+        return problem_response(request, _database_away(error))
+    except ConnectionResetError as error:
+        if request.transport is None or request.transport.is_closing():
+            raise  # the client went away: there is nobody to answer
+        return problem_response(request, _database_away(error))
     except Exception as error:
         if (problem := _translated(error)) is not None:
             return problem_response(request, problem)
@@ -112,9 +114,18 @@ def _translated(error: Exception) -> NexarchError | None:
         case asyncpg.DeadlockDetectedError() | asyncpg.LockNotAvailableError():
             log.warning("database busy", error=f"{type(error).__name__}: {error}")
             return DatabaseBusy("Others are changing the same things.", retry_after_s=1)
+        case socket.gaierror() | OSError(errno=None):
+            # Its host has no address while its container does not run; asyncio joins what several addresses of it say
+            # into one error without a number. What disks say has one.
+            return _database_away(error)
         case web.RequestPayloadError():
             return BodyUnreadable("The body is not encoded in the way its headers say.")
     return None
+
+
+def _database_away(error: Exception) -> DatabaseAway:
+    log.warning("database away", reason=f"{type(error).__name__}: {error}")
+    return DatabaseAway("The database does not answer.", retry_after_s=2)
 
 
 _LOOK = "The log of this service has the reason under this request id."

@@ -17,6 +17,7 @@ class QuotaExceeded(InsufficientStorage):
 
     code = "quota-exceeded"
     title = "The quota is used up"
+    again_s = None  # a person has to make room first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 import asyncio
 import io
+import socket
 from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID, uuid4
@@ -13,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pytest_aiohttp import AiohttpClient
 
 from nexarch.auth import PRINCIPAL, Access, Principal, User, bearer_token
-from nexarch.errors import Conflict, NotReady, Unauthorized
+from nexarch.errors import Conflict, InsufficientStorage, NexarchError, NotReady, Unauthorized, Unavailable
 from nexarch.http import CHECKS, DRAINING, ServiceInfo, create_base_app
 from nexarch.pages import PageQuery
 from nexarch.routing import Route, id_in_path, json_response
+from nexarch.usage import QuotaExceeded
 
 Client = TestClient[web.Request, web.Application]
 
@@ -338,6 +340,9 @@ async def test_an_expectation_that_nobody_knows_is_a_problem(client: Client, met
             asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
             "database-away",
         ),
+        (ConnectionResetError("by the server, while we signed in"), "database-away"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "database-away"),
+        (OSError("Multiple exceptions: [Errno 111] ... ('::1', ...), [Errno 111] ..."), "database-away"),
     ],
 )
 async def test_trouble_of_the_database_that_passes_is_503(
@@ -355,3 +360,27 @@ async def test_trouble_of_the_database_that_passes_is_503(
     problem = await response.json()
     assert (response.status, problem["type"]) == (503, f"/problems/{code}")
     assert int(response.headers["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("error", "again_s"),
+    [
+        (Unavailable("Away."), "5"),
+        (Unavailable("Away.", retry_after_s=2), "2"),
+        (InsufficientStorage("Full."), "10"),
+        (QuotaExceeded("A person has to make room."), None),
+    ],
+)
+async def test_who_is_told_that_something_is_away_or_full_is_told_when_to_come_again(
+    aiohttp_client: AiohttpClient, error: NexarchError, again_s: str | None
+) -> None:
+    async def fail(request: web.Request) -> web.Response:
+        """Meet it."""
+        raise error
+
+    info = ServiceInfo("test-service", "1.0", "For tests.")
+    client = await aiohttp_client(create_base_app(info, authenticate, [Route("POST", "/v1/x", fail, Access.PUBLIC)]))
+
+    response = await client.post("/v1/x")
+
+    assert response.headers.get("Retry-After") == again_s
