@@ -38,6 +38,13 @@ AWAY: tuple[type[Exception], ...] = (
     TimeoutError,
 )
 
+# Of these, what says for certain that the server is going, gone or not up yet, and not only that one session broke.
+SERVER_DOWN: tuple[type[Exception], ...] = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CannotConnectNowError,
+    ConnectionRefusedError,
+)
+
 
 class TypesOnceConnection(asyncpg.Connection):
     """A connection that learns what Postgres' own array types are once in this process, not once for itself.

@@ -14,9 +14,11 @@ import pytest
 
 from dms_worker.job_types import DeadJob, JobContext, JobType, Snooze
 from nexarch import channels, jobs
+from nexarch.core_client import CoreApiAway
 from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
 from nexarch.jobs import JobError, NewJob
+from nexarch.storage import StorageAway
 from support import database
 from support.database import Cluster
 from support.waiting import eventually
@@ -68,6 +70,42 @@ async def test_a_snoozed_job_comes_back_as_often_as_it_likes_and_no_attempt_coun
     assert row.attempts == 1
     assert len(entered) == 4
     assert min(later - earlier for earlier, later in pairwise(entered)) > 0.19
+
+
+@pytest.mark.parametrize("away", [StorageAway("away"), CoreApiAway("away"), ConnectionRefusedError("the database")])
+async def test_a_job_is_put_off_while_something_is_away_that_every_job_needs_and_no_attempt_counts(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, away: Exception
+) -> None:
+    entered: list[float] = []
+
+    async def needs_it(_ctx: JobContext) -> None:
+        entered.append(time.monotonic())
+        if len(entered) < 3:
+            raise away
+
+    job_id = await jobs.enqueue(conn, "task", {}, max_attempts=1)
+    async with working([task(needs_it)], {"acme": tenant_dsn}, bus_dsn):
+        row = await status_is(conn, job_id, "succeeded")
+
+    assert (row.attempts, len(entered)) == (1, 3)
+    first, second = (later - earlier for earlier, later in pairwise(entered))
+    assert first > 0.4  # half a second to one
+    assert second > 0.9  # one to two
+
+
+async def test_a_job_that_was_put_off_for_a_day_uses_its_attempts_up(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    async def needs_it(_ctx: JobContext) -> None:
+        raise StorageAway("this object cannot be read")
+
+    job_id = await jobs.enqueue(conn, "task", {}, max_attempts=1)
+    await conn.execute("UPDATE processing_jobs SET lease = 1500")
+    async with working([task(needs_it)], {"acme": tenant_dsn}, bus_dsn):
+        row = await status_is(conn, job_id, "dead_letter")
+
+    assert row.last_error is not None
+    assert row.last_error["code"] == "storage-away"
 
 
 async def test_a_running_job_that_a_person_cancels_is_ended_by_its_worker(

@@ -14,11 +14,22 @@ from dms_worker.held import HeldJob
 from dms_worker.job_types import DeadJob, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, logs, tracing
-from nexarch.db import DATABASE_ERRORS, borrow
+from nexarch.core_client import CoreApiAway
+from nexarch.db import DATABASE_ERRORS, SERVER_DOWN, borrow
 from nexarch.errors import NexarchError
 from nexarch.listen import backoff_s
+from nexarch.storage import StorageAway, StorageRefused
 
 _TIMEOUT_S = 10.0
+
+# What a handler raises while something is away that every job needs. Not a connection that broke: the job itself may
+# have broken it, and one that does so each time must run out of attempts.
+_AWAY: tuple[type[Exception], ...] = (CoreApiAway, StorageAway, StorageRefused, *SERVER_DOWN)
+_FIRST_PUT_OFF_S = 1.0
+_LONGEST_PUT_OFF_S = 60.0
+_MOST_PUT_OFFS = (
+    1500  # a day; then attempts count, so that a store that always fails on one object does not go on for ever
+)
 
 log = structlog.get_logger(__name__)
 
@@ -73,6 +84,13 @@ class Runner:
             return snooze
         except PermanentError as failure:
             return _Failure(jobs.JobError(failure.code, failure.detail), permanent=True)
+        except _AWAY as failure:
+            error = _describe(failure)
+            put_off_s = _put_off_s(held.job)
+            if put_off_s is None:
+                return _Failure(error)
+            log.warning("what the job needs is away", code=error.code, detail=error.detail)
+            return Snooze(put_off_s)
         except asyncio.CancelledError:
             if held.cancelled_for == "deadline":
                 held.forget_cancellation()
@@ -152,6 +170,12 @@ _OUTCOMES: dict[jobs.Fate | None, str] = {
 
 class _HookFailed(Exception):
     """`on_dead` raised, whatever it was: the transaction is rolled back."""
+
+
+def _put_off_s(job: jobs.ClaimedJob) -> float | None:
+    """How long a job waits for what is away; None if it was put off too often."""
+    times = job.lease - job.attempts  # claims whose attempt was given back
+    return backoff_s(times + 1, _FIRST_PUT_OFF_S, _LONGEST_PUT_OFF_S) if times < _MOST_PUT_OFFS else None
 
 
 def _describe(failure: Exception) -> jobs.JobError:
