@@ -66,6 +66,9 @@ def up(home: Path, port_base: int, demo: bool, files: tuple[Path, ...], words: t
     PostgreSQL and the four services run under one folder; a demonstration shows what they do; they stay up until
     Ctrl-C. A second start on the same folder goes on with its data. HOME/endpoints.json says where everything is, for
     as long as the platform is up.
+
+    A service's settings in the environment count, for example DMS_INGEST_UPLOAD_IDLE_S; ports, addresses and secrets
+    are chosen here.
     """
     if not demo and (files or words):
         raise click.UsageError("--file and --search belong to the demonstration, which --no-demo leaves out.")

@@ -92,15 +92,17 @@ def _service(home: Home, name: str) -> ServiceProcess:
 
 
 def environment(home: Home, service: str) -> dict[str, str]:
-    """The variables of one service: its own secrets as files, and nothing of the others'."""
+    """The variables of one service: its own secrets as files, and nothing of the others'.
+
+    Its settings in our own environment count, as DMS_INGEST_STORAGE_DRIVER; but addresses and secrets are ours.
+    """
     secret = home.secrets.file
-    own: dict[str, str] = {
-        "HOST": "127.0.0.1",
-        "PORT": str(home.port(service)),
+    defaults = {
         "LOG_FORMAT": "console",
         "DRAIN_DELAY_S": "0",  # no balancer stands in front
         "GRACE_PERIOD_S": "15",
     }
+    own: dict[str, str] = {"HOST": "127.0.0.1", "PORT": str(home.port(service))}
     module = service.replace("-", "_")
     if service == "core-api":
         own |= {
@@ -115,12 +117,19 @@ def environment(home: Home, service: str) -> dict[str, str]:
             "BASE_URL": home.url(service),
         }
     if service in {"dms-ingest", "dms-worker"}:
-        own |= {"BUS_DSN_FILE": str(secret("bus-dsn")), "STORAGE_DIR": str(home.folder / "objects")}
+        own["BUS_DSN_FILE"] = str(secret("bus-dsn"))
+        defaults["STORAGE_DIR"] = str(home.folder / "objects")
     if service == "dms-ingest":
-        own |= {"STAGING_DIR": str(home.folder / "staging"), "LINK_KEY_FILE": str(secret("link-key"))}
+        own["LINK_KEY_FILE"] = str(secret("link-key"))
+        defaults["STAGING_DIR"] = str(home.folder / "staging")
     prefix = module.upper() + "_"
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return inherited | {prefix + name: value for name, value in own.items()}
+    chosen = {name: value for name, value in os.environ.items() if name.startswith(prefix)}
+    return inherited | _prefixed(prefix, defaults) | chosen | _prefixed(prefix, own)
+
+
+def _prefixed(prefix: str, settings: dict[str, str]) -> dict[str, str]:
+    return {prefix + name: value for name, value in settings.items()}
 
 
 def _secret(home: Home, name: str) -> str:

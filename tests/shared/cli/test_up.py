@@ -12,6 +12,8 @@ from rich.console import Console
 
 from nexarch.cli.up import outcome_table
 from nexarch.up.demo import Outcome
+from nexarch.up.home import Home
+from nexarch.up.platform import environment
 from support.command import Command
 from support.up import free_ports_in_a_row, running_up
 from support.waiting import eventually
@@ -144,3 +146,17 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_services_settings_in_the_environment_count_but_for_its_addresses_and_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOG_FORMAT", "LOG_LEVEL", "PORT", "REGISTRY_DSN_FILE"):
+        monkeypatch.setenv(f"CORE_API_{name}", "mine")
+    monkeypatch.setenv("DMS_INGEST_LOG_LEVEL", "another's")
+
+    variables = environment(Home(tmp_path, 8080), "core-api")
+
+    mine = {name for name, value in variables.items() if value == "mine"}
+    assert mine == {"CORE_API_LOG_FORMAT", "CORE_API_LOG_LEVEL"}
+    assert not any(name.startswith("DMS_INGEST_") for name in variables)
