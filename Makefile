@@ -7,7 +7,7 @@ CLIENTS := tests/clients/node_modules/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run clients test quick lint docs lock ci compose-test bench-bulk bench-queue bench-upload bench-old-snapshot
+.PHONY: help setup run clients test quick lint docs lock ci compose-test faults compose-faults bench-bulk bench-queue bench-upload bench-old-snapshot
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'

@@ -42,14 +42,38 @@ class S3Server:
     secret_key: str
 
 
+class SeaweedFS:
+    """A server that can be stopped and started again: on the same ports, with what it keeps in this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._access_key, self._secret_key = _make_files(folder)
+        self._folder = folder
+        self._ports = _free_ports()
+        self._running = ExitStack()
+
+    @property
+    def server(self) -> S3Server:
+        """Where it is, or will be again."""
+        return _server(self._folder, self._ports, self._access_key, self._secret_key)
+
+    def start(self) -> None:
+        """Start it and wait until it takes objects."""
+        data = self._folder / "data"
+        data.mkdir(exist_ok=True)
+        with (self._folder / "log").open("ab") as log:
+            command = _command(self._ports, data, self._folder)
+            process = self._running.enter_context(_running(command, log.fileno()))
+        _wait_ready(process, self._ports)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._running.close()
+
+
 @contextmanager
 def run_seaweedfs(folder: Path) -> Iterator[S3Server]:
     """Start a server that keeps its data in this folder; ends it at the end."""
-    access_key, secret_key = "nexarch-tests", secrets.token_hex(20)
-    credentials = [{"accessKey": access_key, "secretKey": secret_key}]
-    identities = {"identities": [{"name": "tests", "credentials": credentials, "actions": ["Admin"]}]}
-    (folder / "s3.json").write_text(json.dumps(identities))
-    write_certificate(folder / "cert.pem", folder / "key.pem")
+    access_key, secret_key = _make_files(folder)
     for attempt in range(_ATTEMPTS):
         ports = _free_ports()
         data = folder / f"data-{attempt}"
@@ -62,15 +86,29 @@ def run_seaweedfs(folder: Path) -> Iterator[S3Server]:
                 _wait_ready(server, ports)
             except ChildProcessError:
                 continue
-            yield S3Server(
-                url=f"http://127.0.0.1:{ports['s3.port']}",
-                https_url=f"https://127.0.0.1:{ports['s3.port.https']}",
-                certificate=folder / "cert.pem",
-                access_key=access_key,
-                secret_key=secret_key,
-            )
+            yield _server(folder, ports, access_key, secret_key)
             return
     raise AssertionError(f"SeaweedFS does not start: {(folder / 'log').read_text()[-2000:]}")
+
+
+def _server(folder: Path, ports: dict[str, int], access_key: str, secret_key: str) -> S3Server:
+    return S3Server(
+        url=f"http://127.0.0.1:{ports['s3.port']}",
+        https_url=f"https://127.0.0.1:{ports['s3.port.https']}",
+        certificate=folder / "cert.pem",
+        access_key=access_key,
+        secret_key=secret_key,
+    )
+
+
+def _make_files(folder: Path) -> tuple[str, str]:
+    """Make what the server is started with; returns access key and secret key of somebody who may do everything."""
+    access_key, secret_key = "nexarch-tests", secrets.token_hex(20)
+    credentials = [{"accessKey": access_key, "secretKey": secret_key}]
+    identities = {"identities": [{"name": "tests", "credentials": credentials, "actions": ["Admin"]}]}
+    (folder / "s3.json").write_text(json.dumps(identities))
+    write_certificate(folder / "cert.pem", folder / "key.pem")
+    return access_key, secret_key
 
 
 def _command(ports: dict[str, int], data: Path, folder: Path) -> list[str]:
