@@ -1,4 +1,4 @@
-"""The documents that are written from the code are those of today's code."""
+"""The documents that are written from the code are those of today's code, and the others know what there is."""
 
 import json
 import subprocess
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from openapi_spec_validator import validate
+
+from nexarch import job_types
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -20,3 +22,11 @@ def test_openapi_documents_and_problems_are_equal_to_the_code() -> None:
 @pytest.mark.parametrize("path", sorted((DOCS / "openapi").glob("*.json")), ids=lambda path: path.stem)
 def test_each_openapi_document_is_valid(path: Path) -> None:
     validate(json.loads(path.read_text()))
+
+
+def test_docs_queue_names_every_job_type() -> None:
+    text = (DOCS / "queue.md").read_text()
+    names = {name for constant, name in vars(job_types).items() if constant.isupper()}
+
+    assert {name for name in names if f"`{name}`" not in text} == set()
+    assert len(names) > 5
