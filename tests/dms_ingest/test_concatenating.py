@@ -48,7 +48,7 @@ def staged(tus: Tus) -> list[str]:
     return [path.name for path in tus.ingest.settings.staging_dir.rglob("*") if path.is_file()]
 
 
-async def test_parts_become_one_document_in_the_order_that_is_asked_for(tus: Tus) -> None:
+async def test_parts_become_one_document_in_the_order_that_is_asked_for(core_api: CoreApi, tus: Tus) -> None:
     content = PDF + os.urandom(2_500_000)
     cuts = [0, 700_000, 700_000, 1_900_001, len(content)]
     pieces = [content[start:stop] for start, stop in itertools.pairwise(cuts)]
@@ -64,6 +64,8 @@ async def test_parts_become_one_document_in_the_order_that_is_asked_for(tus: Tus
     assert head.headers["Upload-Concat"] == "final;" + " ".join(reversed(paths))
     assert head.document_id == answer.document_id
     assert staged(tus) == []
+    async with tenant_database(core_api, tus.person) as conn:
+        assert await conn.fetchval("SELECT count(wrapped_key) FROM upload_sessions") == 0, "the keys of staged bytes"
 
 
 async def test_a_part_says_so_and_is_no_document(tus: Tus) -> None:
@@ -158,6 +160,23 @@ async def test_a_final_upload_takes_no_bytes(core_api: CoreApi, tus: Tus) -> Non
     patch = await tus.patch(answer.headers["Location"], len(PDF), b"")
 
     assert (patch.status, patch.problem["type"]) == (403, "/problems/final-upload")
+
+
+async def test_a_file_for_which_there_is_no_room_is_refused_before_its_parts_are_put_together(
+    core_api: CoreApi, ingest: Ingest
+) -> None:
+    tus = Tus(ingest, await sign_in(core_api, role="admin"))
+    paths = [await a_part(tus, PDF), await a_part(tus, PDF)]
+    await ingest.call(tus.person, "PATCH", "/v1/settings", json={"quota_bytes": 2 * len(PDF) - 1})
+
+    refused = await join(tus, *paths)
+    left = set(staged(tus))
+    await ingest.call(tus.person, "PATCH", "/v1/settings", json={"quota_bytes": 2 * len(PDF)})
+    taken = await join(tus, *paths)
+
+    assert (refused.status, refused.problem["type"]) == (507, "/problems/quota-exceeded")
+    assert left == {path.rpartition("/")[2] for path in paths}
+    assert await content_of(tus, taken.document_id) == PDF + PDF
 
 
 async def test_a_file_of_the_wrong_digest_keeps_its_parts(tus: Tus) -> None:

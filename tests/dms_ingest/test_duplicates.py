@@ -16,6 +16,7 @@ from dms_ingest.documents import create_document, delete_document
 from dms_ingest.duplicates import find_twin
 from dms_ingest.purge import purge_document
 from dms_ingest.revisions import sealed_revision
+from nexarch.core_client import CoreClient, TenantKey
 from nexarch.db import Connection, connect
 from support import ingest as ingests
 from support.database import TenantDatabase, add_user
@@ -223,6 +224,31 @@ async def test_a_twin_is_not_purged_before_the_document_that_is_linked_to_it_is_
     assert (await sealed_revision(linking, second.document_id)).storage_key == twin.storage_key
     await linking.close()
     await purging.close()
+
+
+async def test_a_twin_that_is_removed_while_a_link_to_it_is_made_gives_way_to_the_next_one(
+    ingest: Ingest, admin: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = PDF + os.urandom(1000)
+    first = await ingest.upload(admin, content)
+    second = await ingest.upload(admin, content)
+    await set_policy(ingest, admin, "link")
+    given, removed = CoreClient.kek, False
+
+    async def meanwhile(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
+        nonlocal removed
+        if version is not None and not removed:  # to open the key of the twin; a new one is wrapped under the newest
+            removed = True
+            await ingest.call(admin, "DELETE", f"/v1/documents/{first['id']}")
+            await ingest.call(admin, "POST", f"/v1/documents/{first['id']}/purge")
+        return await given(self, slug, version)
+
+    monkeypatch.setattr(CoreClient, "kek", meanwhile)
+    third = await ingest.upload(admin, content)
+
+    assert removed
+    assert await content_of(ingest, admin, third) == content
+    assert [path.name for path in stored_files(ingest.settings, admin)] == [second["current_revision"]["id"]]
 
 
 async def purged(conn: Connection, document_id: UUID) -> list[str]:
