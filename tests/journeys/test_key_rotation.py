@@ -360,6 +360,38 @@ async def test_a_chunk_that_meets_a_rotation_is_taken(
     assert await content(ingest, person, document) == expected
 
 
+async def test_a_tenants_database_from_before_a_rotation_works_again_once_its_key_is_brought_back(
+    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+) -> None:
+    expected = a_pdf()
+    document = await ingest.upload(person, expected)
+    backup = await conn.fetchval("SELECT wrapped_dek FROM file_revisions")
+    await rotate(core_api, person)
+    await rewrap(core_api, person)
+    await conn.execute("INSERT INTO kek_versions (version) VALUES (1)")
+    await conn.execute("UPDATE file_revisions SET wrapped_dek = $1, kek_version = 1", backup)
+    await conn.execute("DELETE FROM kek_versions WHERE version = 2")
+    problems = [await ingest.call(person, "GET", f"/v1/documents/{document['id']}/content")]
+    upload = await ingest.open_upload(person, len(expected))
+    problems.append(await ingest.put(person, upload, expected))
+
+    # What docs/keys.md says.
+    registry = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
+    await registry.execute(
+        """UPDATE tenant_keys SET state = 'retiring', retired_at = NULL
+        WHERE tenant_id = (SELECT id FROM tenants WHERE slug = $1) AND version = 1""",
+        person.tenant.slug,
+    )
+    await registry.close()
+    await rotate(core_api, person)
+    await rewrap(core_api, person)
+
+    assert [(status, problem["type"]) for status, problem in problems] == [(503, "/problems/wrapping-outdated")] * 2
+    assert await states(core_api, person) == {3: "active", 2: "retired", 1: "retired"}
+    assert await content(ingest, person, document) == expected
+    assert await content(ingest, person, await ingest.upload(person, expected)) == expected
+
+
 async def test_a_tenant_whose_keys_are_shredded_is_unreadable_though_its_objects_are_there(
     core_api: CoreApi, ingest: Ingest, person: Person
 ) -> None:
