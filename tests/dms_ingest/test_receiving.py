@@ -189,6 +189,26 @@ async def test_complete_does_not_wait_for_a_line_that_hangs(ingest: Ingest, edit
     await hanging.close()
 
 
+async def test_complete_does_not_wait_for_a_line_that_hangs_in_another_process(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
+) -> None:
+    content = PDF + bytes(1000)
+    settings = ingest_settings(core_api, bus_dsn, tmp_path)
+    async with run_ingest_process(settings) as (there, _), run_ingest(settings) as here:
+        upload_id = await here.open_upload(editor, len(content))
+        hanging = await begin_put(there, editor, upload_id, f"Content-Length: {len(content)}")
+        await hanging.send(content[:10])
+        await eventually(lambda: size_reaches(staged(here, editor, upload_id), 0))
+        await here.put(editor, upload_id, content)
+
+        async with asyncio.timeout(5):
+            status, _ = await here.complete(editor, upload_id)
+
+        assert status == 200
+        assert await hanging.status() == 409
+        await hanging.close()
+
+
 async def test_a_stop_of_the_service_keeps_what_came(
     core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
 ) -> None:

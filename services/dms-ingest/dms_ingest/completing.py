@@ -17,12 +17,12 @@ import structlog
 from dms_ingest.admission import Admission
 from dms_ingest.buffers import Buffers
 from dms_ingest.publishing import ClosedMeanwhile, Publisher
-from dms_ingest.receiving import Receiver, UploadCompleting
+from dms_ingest.receiving import Receiver, UploadCompleting, UploadLocked
 from dms_ingest.revisions import NewRevision, WrappingOutdated
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.staged_reading import OtherBytes, StagedReading
-from dms_ingest.staging import Busy, StagedFile, Staging
+from dms_ingest.staging import StagedFile, Staging
 from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import Session, forget_received, get_session
 from nexarch.auth import User
@@ -43,8 +43,6 @@ log = structlog.get_logger(__name__)
 MOST_RANGES = 1000  # of the missing ranges an answer names the first so many
 
 _AT_ONCE = 4  # passes; more would only wait for the same processors and hold more memory
-_LOCK_TIMEOUT_S = 10.0
-_LOCK_AGAIN_S = 0.02
 _LOOK_AT = 256 << 20  # bytes that a thread looks through in one go: a stop waits for it
 
 
@@ -123,13 +121,12 @@ class Completer:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _complete(self, user: User, session_id: UUID) -> UUID:
-        self._receiver.cut(session_id)
-        file = await self._alone(user.tenant, session_id)
         try:
-            async with self._slots:
+            # All bytes are there, so who still sends is cut off and holds up nobody.
+            async with self._receiver.alone(user.tenant, session_id, to_complete=True) as file, self._slots:
                 document_id = await self._store(user, session_id, file)
-        finally:
-            await run_in_thread(file.close)
+        except UploadLocked as error:
+            raise UploadCompleting("Another process works on this upload.", retry_after_s=2) from error
         self._receiver.forget(session_id)
         self._keys.forget(session_id)
         try:
@@ -137,18 +134,6 @@ class Completer:
         except OSError as error:  # the sweep of the staging folder removes it later
             log.warning("staged file not removed", session=str(session_id), reason=str(error))
         return document_id
-
-    async def _alone(self, tenant: str, session_id: UUID) -> StagedFile:
-        """The staged file with nobody writing; who writes in this process was cut off, so it takes a moment only."""
-        try:
-            async with asyncio.timeout(_LOCK_TIMEOUT_S):
-                while True:
-                    try:
-                        return await run_in_thread(self._staging.open_alone, tenant, session_id)
-                    except Busy:
-                        await asyncio.sleep(_LOCK_AGAIN_S)
-        except TimeoutError as error:
-            raise UploadCompleting("Another process works on this upload.", retry_after_s=2) from error
 
     async def _store(self, user: User, session_id: UUID, file: StagedFile) -> UUID:
         session, ids = await self._final(user, session_id)

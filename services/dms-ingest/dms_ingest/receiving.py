@@ -137,12 +137,13 @@ class Receiver:
             await run_in_thread(file.close)
 
     @asynccontextmanager
-    async def alone(self, tenant: str, session_id: UUID) -> AsyncIterator[StagedFile]:
+    async def alone(self, tenant: str, session_id: UUID, *, to_complete: bool = False) -> AsyncIterator[StagedFile]:
         """The staged file with nobody else in it: who writes now is cut off, and what arrived of that is kept.
 
-        Raises UploadLocked where somebody holds it for too long.
+        They are told UploadTakenOver, or UploadCompleting. Raises UploadLocked where somebody holds it for too long.
         """
-        file = await self._take_over(session_id, partial(self._staging.open_alone, tenant, session_id))
+        cut = self.cut if to_complete else self.cut_for_another
+        file = await self._take_over(session_id, partial(self._staging.open_alone, tenant, session_id), cut)
         try:
             yield file
         finally:
@@ -153,7 +154,8 @@ class Receiver:
 
         Raises UploadLocked where somebody holds it for too long.
         """
-        file = await self._take_over(session_id, partial(self._staging.open_shared, tenant, session_id))
+        open_file = partial(self._staging.open_shared, tenant, session_id)
+        file = await self._take_over(session_id, open_file, self.cut_for_another)
         await run_in_thread(file.close)
 
     async def receive_into(
@@ -200,7 +202,9 @@ class Receiver:
         """Break off every line of a session in this process, because another request goes on with it."""
         self.cut(session_id, UploadTakenOver("Another request goes on with this upload."))
 
-    async def _take_over(self, session_id: UUID, open_file: Callable[[], StagedFile]) -> StagedFile:
+    async def _take_over(
+        self, session_id: UUID, open_file: Callable[[], StagedFile], cut: Callable[[UUID], None]
+    ) -> StagedFile:
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + _LOCK_TIMEOUT_S
         ask_at = loop.time() + _ASK_AFTER_S
@@ -210,7 +214,7 @@ class Receiver:
             except Busy as error:
                 if loop.time() >= give_up_at:
                     raise UploadLocked("Another request works on this upload.", retry_after_s=1) from error
-            self.cut_for_another(session_id)
+            cut(session_id)
             if session_id not in self._lines and loop.time() >= ask_at:
                 await self._wanted(session_id)
                 ask_at = loop.time() + _ASK_AGAIN_S
