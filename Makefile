@@ -89,6 +89,12 @@ bench-queue: $(STAMP)  ## how fast the queue is, next to bare loops and to pgque
 bench-old-snapshot: $(STAMP)  ## how much one forgotten transaction slows the queue down
 	@$(BIN)/python bench/old_snapshot.py
 
+faults: $(STAMP)  ## kill, stop, pause and fill up every part while clients upload, check all, write docs/faults.md
+	@PYTHONPATH=tests $(BIN)/python -m faults --write $(FAULTS_ARGS)
+
+compose-faults: $(STAMP)  ## the same with the containers (needs Docker)
+	@PYTHONPATH=tests $(BIN)/python -m faults compose --write $(FAULTS_ARGS)
+
 compose-test: $(STAMP)  ## the containers for real: build, start, work, scale, look from inside (needs Docker)
 	@PYTHONPATH=tests $(BIN)/python -m compose.run
 
