@@ -160,15 +160,15 @@ class Doorbell:
 
     async def _execute(self, sql: str, *args: object) -> None:
         """Run a statement on the bus connection, opening one if need be; after any error the next call opens anew."""
-        async with self._conn_lock:
+        # The wait for the others counts too: on a dead bus each of them takes all of its time.
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S), self._conn_lock:
             try:
-                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                    if self._conn is None or self._conn.is_closed():
-                        self._conn = await connect(self._dsn, application_name=self._application_name)
-                        # A lost ring is no loss, and NOTIFY holds a lock of the whole server until its commit
-                        # is on disk.
-                        await self._conn.execute("SET synchronous_commit = off")
-                    await self._conn.execute(sql, *args)
+                if self._conn is None or self._conn.is_closed():
+                    self._conn = await connect(self._dsn, application_name=self._application_name)
+                    # A lost ring is no loss, and NOTIFY holds a lock of the whole server until its commit
+                    # is on disk.
+                    await self._conn.execute("SET synchronous_commit = off")
+                await self._conn.execute(sql, *args)
             except BaseException:
                 self._hang_up()
                 raise

@@ -1,6 +1,7 @@
 """The doorbell is quick, coalesces, and never harms who rings it."""
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -135,6 +136,19 @@ async def test_a_bell_without_a_bus_harms_nobody(unused_tcp_port: int) -> None:
             return bell.failed > 0 and bell.arm_failed == 1
 
         await eventually(failures_are_counted)
+
+
+async def test_callers_do_not_wait_one_after_the_other_for_a_bus_that_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        dsn = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/nothing"
+        async with Doorbell(dsn, application_name="tests-bell") as bell:
+            started = time.monotonic()
+            await asyncio.gather(
+                *(bell.tell(channels.JOB_CANCELS, "acme") for _ in range(4)),
+                *(bell.arm(f"tenant_{number}") for number in range(4)),
+            )
+
+            assert time.monotonic() - started < 6  # each alone takes two seconds
 
 
 async def test_a_ring_that_failed_is_sent_when_the_bus_is_back(bus_dsn: str, ear: Ear) -> None:
