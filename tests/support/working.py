@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import asyncpg
 from prometheus_client import CollectorRegistry
 
 from dms_worker.job_types import JobType
 from dms_worker.sweep import KnownTenant
 from dms_worker.worker import Worker, WorkerOptions
-from nexarch.db import Pool, create_pool
+from nexarch.db import Connection, Pool, TypesOnceConnection, session_settings, set_codecs
 from nexarch.doorbell import Doorbell
 from nexarch.errors import NotFound
 
@@ -36,14 +37,17 @@ class Tenants:
         if slug not in self._dsns:
             raise NotFound("There is no such tenant.")
         if slug not in self._pools:
-            pool = create_pool(
+            # Like TenantPools: a session that comes back is asked nothing, so no return waits for a dead line.
+            self._pools[slug] = await asyncpg.create_pool(
                 self._dsns[slug],
+                min_size=0,
                 max_size=8,
-                application_name="tests-worker",
-                longest_transaction_s=self._longest_transaction_s,
+                command_timeout=30.0,
+                init=set_codecs,
+                connection_class=TypesOnceConnection,
+                reset=_leave_as_it_is,
+                server_settings=session_settings("tests-worker", self._longest_transaction_s),
             )
-            self._pools[slug] = pool
-            await pool
         yield self._pools[slug]
 
     async def close(self) -> None:
@@ -51,6 +55,10 @@ class Tenants:
         for pool in self._pools.values():
             pool.terminate()
         await asyncio.sleep(0)
+
+
+async def _leave_as_it_is(_conn: Connection) -> None:
+    pass
 
 
 @asynccontextmanager
