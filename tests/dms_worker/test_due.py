@@ -1,7 +1,10 @@
 """Who is next: one after the other, nobody twice at once, nobody forgotten."""
 
 import asyncio
+import random
 from collections.abc import Iterable
+
+import pytest
 
 from dms_worker.due import DueTenants, Reason, Turn
 
@@ -46,6 +49,10 @@ async def test_a_tenant_that_has_more_work_is_known_to_until_it_is_through() -> 
     due.mark("a", Reason.RING)
     due.finish(first)
     second = await take(due)
+    due.mark("a", Reason.RING)
+    due.again(second, {"task"})
+    due.finish(second)
+    second = await take(due)
     due.stand_aside(second, {"task"})
     due.finish(second)
     due.slots_freed(lambda _tenant, job_types: set(job_types), 1)
@@ -69,6 +76,50 @@ async def test_a_mark_is_taken_by_one_of_those_who_wait_and_the_end_frees_all() 
 
     assert [turn.tenant for task in done if (turn := task.result())] == ["a"]
     assert ended == [None, None]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_nobody_is_left_waiting_while_a_tenant_stands_in_the_line_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+    due = DueTenants(["task"])
+    turns: list[tuple[Turn, asyncio.Event]] = []
+    forgotten = 0
+
+    async def take_turns() -> None:
+        while (turn := await due.take()) is not None:
+            end = asyncio.Event()
+            turns.append((turn, end))
+            await end.wait()
+
+    takers = [asyncio.create_task(take_turns()) for _ in range(4)]
+    for _ in range(300):
+        for _ in range(chance.randrange(4)):
+            match chance.randrange(5):
+                case 0 | 1:
+                    due.mark(chance.choice("abcdef"), Reason.RING)
+                case 2:
+                    due.slots_freed(lambda _tenant, job_types: set(job_types), chance.randrange(3))
+                case _ if turns:
+                    turn, end = turns.pop(chance.randrange(len(turns)))
+                    chance.choice([due.again, due.stand_aside, nothing_more])(turn, {"task"})
+                    due.finish(turn)
+                    end.set()
+        patience = chance.choice([0, 1, 10])
+        for _ in range(patience):
+            await asyncio.sleep(0)
+        if patience == 10:
+            forgotten += due.others_wait and len(turns) < len(takers)
+        assert len({turn.tenant for turn, _ in turns}) == len(turns)
+    due.close()
+    for _, end in turns:
+        end.set()
+    await asyncio.wait_for(asyncio.gather(*takers), 5)
+
+    assert forgotten == 0
+
+
+def nothing_more(_turn: Turn, _job_types: set[str]) -> None:
+    """The turn found nothing."""
 
 
 async def test_a_mark_during_a_turn_brings_another_turn_but_not_beside_it() -> None:

@@ -107,6 +107,34 @@ async def test_each_single_step_can_be_undone_and_done_again(conn: Connection, k
         assert await objects(conn) == with_it
 
 
+async def test_jobs_of_every_kind_outlive_the_way_down_and_up_again(conn: Connection) -> None:
+    migrations = read_migrations("tenant")
+    await migrate_up(conn, migrations)
+    await conn.execute("""
+        INSERT INTO processing_jobs (job_type, payload, idempotency_key, queued_key, status, priority, attempts,
+            max_attempts, available_at, locked_at, locked_by, lease, last_error, progress, traceparent, finished_at)
+        SELECT 'task', '{"odd": "\u00e4"}', key, queued, status, 32767, 2147483647, 2147483647, available_at,
+            CASE status WHEN 'processing' THEN now() END, CASE status WHEN 'processing' THEN 'w1' END, 7,
+            '{"code": "it-failed"}', 100, repeat('t', 255), CASE WHEN status NOT LIKE 'p%' THEN now() END
+        FROM unnest(ARRAY['pending', 'processing', 'succeeded', 'failed', 'dead_letter']) AS status
+        CROSS JOIN (VALUES (NULL, NULL, now()), (repeat('k', 252), NULL, '-infinity'), (NULL, 'waits', 'infinity'))
+            AS form (prefix, queued, available_at)
+        CROSS JOIN LATERAL (SELECT prefix || left(status, 3) AS key) AS keys
+    """)
+    sql = "SELECT * FROM processing_jobs ORDER BY id"
+    before = [dict(row) for row in await conn.fetch(sql)]
+
+    # Further down the queue had no such rows.
+    (first,) = [each.version for each in migrations if each.name == "job_forms"]
+    await migrate_down(conn, migrations, to=first)
+    below = [dict(row) for row in await conn.fetch(sql)]
+    await migrate_up(conn, migrations)
+
+    assert len(before) == 15
+    assert below == before
+    assert [dict(row) for row in await conn.fetch(sql)] == before
+
+
 async def test_down_stops_at_the_version_asked_for(conn: Connection, folder: Path) -> None:
     migrations = read_migrations("registry", folder)
     await migrate_up(conn, migrations)

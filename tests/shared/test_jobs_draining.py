@@ -75,6 +75,19 @@ async def test_a_claim_may_begin_where_the_one_before_ended_and_passes_over_what
     assert {job.id for job in rest} == {came_back, later}
 
 
+async def test_the_next_claim_may_begin_at_the_latest_of_those_that_were_claimed_of_its_type(
+    tenant_conn: Connection,
+) -> None:
+    now = datetime.now(UTC)
+    for job_type, hours in [("task", 3), ("task", 1), ("task", 2), ("other", 5)]:
+        await jobs.enqueue(tenant_conn, job_type, {}, run_at=now - timedelta(hours=hours))
+
+    _, _, reached = await jobs.complete_and_claim(tenant_conn, [], "w1", {"task": 3, "other": 1, "none": 1})
+
+    ago = {name: round((now.timestamp() - due_at) / 3600) for name, due_at in reached.items()}
+    assert ago == {"task": 1, "other": 5}
+
+
 async def test_jobs_that_are_due_at_the_same_moment_are_not_passed_over(tenant_conn: Connection) -> None:
     await jobs.enqueue_many(tenant_conn, [NewJob("task", {}) for _ in range(30)])
     reached: Mapping[str, float] = {}

@@ -1,5 +1,6 @@
 """Tenants' pools stay few and their sessions cheap."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
@@ -9,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from nexarch.core_client import DatabaseAddress
-from nexarch.db import connect
+from nexarch.db import DATABASE_ERRORS, connect
 from nexarch.tenancy import TenantPools
 from support import database
 from support.database import Cluster
@@ -82,3 +83,29 @@ async def test_every_session_has_the_settings_and_reads_arrays_though_only_the_f
         async with pools.acquire(slug) as conn:
             assert await conn.fetchval("SELECT $1::uuid[]", ids) == ids
             assert await conn.fetchval("SHOW work_mem") == "5MB"
+
+
+@pytest.mark.parametrize(("host", "first_asks_for"), [("127.0.0.2", "TLS"), ("127.0.0.1", "the database")])
+async def test_a_database_is_asked_for_tls_unless_it_is_on_this_machine(host: str, first_asks_for: str) -> None:
+    asked: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def take_first_message(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.put_nowait(await reader.readexactly(8))
+        writer.close()
+
+    async def resolve(slug: str) -> DatabaseAddress:
+        return DatabaseAddress(
+            tenant_id=UUID(int=0), slug=slug, host=host, port=port, database="d", user="u", password=SecretStr("p")
+        )
+
+    async with await asyncio.start_server(take_first_message, host, 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        pools = TenantPools(resolve, application_name=NAME)
+        with pytest.raises(DATABASE_ERRORS):
+            async with pools.acquire("acme"):
+                pass
+        await pools.close()
+
+    # The code of the first message: SSLRequest, or version 3.0 of the protocol.
+    codes = {80877103: "TLS", 3 << 16: "the database"}
+    assert codes[int.from_bytes(asked.get_nowait()[4:])] == first_asks_for
