@@ -203,6 +203,39 @@ async def test_a_download_whose_row_was_read_before_its_key_was_wrapped_anew_goe
     assert read == [1, 2]
 
 
+@pytest.mark.parametrize("asked_before", [0, 2], ids=["before the old key is asked for", "after the new one came"])
+async def test_a_revision_is_restored_while_the_key_is_rotated(
+    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch, asked_before: int
+) -> None:
+    expected = a_pdf()
+    document = await ingest.upload(person, expected)
+    await ingest.upload(person, a_pdf(), document_id=document["id"])
+    given, asked = CoreClient.kek, 0
+
+    async def around_a_rotation(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
+        nonlocal asked
+        asked += 1
+        if asked == 1 and asked_before == 0:
+            await rotate_to_the_end()
+        key = await given(self, slug, version)
+        if asked == asked_before:
+            await rotate_to_the_end()
+        return key
+
+    async def rotate_to_the_end() -> None:
+        with monkeypatch.context() as as_it_was:
+            as_it_was.setattr(CoreClient, "kek", given)
+            await rotate(core_api, person)
+            await rewrap(core_api, person)
+
+    monkeypatch.setattr(CoreClient, "kek", around_a_rotation)
+    status, answer = await ingest.call(person, "POST", f"/v1/documents/{document['id']}/revisions/1/restore")
+
+    assert (status, answer["number"]) == (201, 3)
+    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    assert await content(ingest, person, document) == expected
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 async def test_a_job_that_was_cut_short_goes_on_where_it_was(
     core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
