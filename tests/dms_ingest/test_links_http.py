@@ -106,13 +106,19 @@ async def test_a_suspended_tenants_links_end_and_come_back_with_it(
     await eventually(served)
 
 
-async def test_a_link_to_a_document_in_the_trash_finds_nothing(ingest: Ingest, editor: Person) -> None:
+async def test_a_link_to_a_document_in_the_trash_finds_nothing_until_it_is_restored(
+    ingest: Ingest, editor: Person
+) -> None:
     document = await ingest.upload(editor, PDF)
     link = await make_link(ingest, editor, document)
     await ingest.call(editor, "DELETE", f"/v1/documents/{document['id']}")
 
-    assert (await follow(ingest, link))[0] == 404
-    assert await revoke(ingest, editor, document) == 404
+    in_trash = (await follow(ingest, link))[0]
+    revoked = await revoke(ingest, editor, document)
+    await ingest.call(editor, "POST", f"/v1/documents/{document['id']}/restore")
+    restored = (await follow(ingest, link))[0]
+
+    assert (in_trash, revoked, restored) == (404, 404, 200)
 
 
 def forged(person: Person, document: Json, **changes: Any) -> str:  # noqa: ANN401
