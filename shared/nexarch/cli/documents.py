@@ -1,4 +1,4 @@
-"""`nexarch documents`: list, show, rename, move, delete and retry."""
+"""`nexarch documents`: list, show, rename, move, delete, the trash and back from it, and retry."""
 
 import asyncio
 from typing import Any
@@ -44,13 +44,7 @@ def list_(
     """List documents, newest first."""
     given = {"folder": folder, "tag": tag, "text": text, "state": in_state}
     query = {name: value for name, value in given.items() if value is not None}
-
-    async def ask() -> dict[str, Any]:
-        async with open_session() as session:
-            api = documents_api(session, resolve_target(options.endpoints))
-            return await api.page("/v1/documents", query, None if everything else limit, cursor)
-
-    page = asyncio.run(ask())
+    page = asyncio.run(_page(options, "/v1/documents", query, None if everything else limit, cursor))
     if options.json:
         show_json(page)
         return
@@ -113,7 +107,35 @@ def delete(options: Options, *, document_id: UUID) -> None:
     if options.json:
         show_json({"id": str(document_id), "deleted": True})
     else:
-        note(f"Deleted {document_id}.")
+        note(f"In the trash. `nexarch documents restore {document_id}` takes it out again.")
+
+
+@documents.command("trash")
+@page_options
+@shared_options
+@pass_options
+def trash(options: Options, *, limit: int, everything: bool, cursor: str | None) -> None:
+    """List what is in the trash, last deleted first, and when it is removed for good."""
+    page = asyncio.run(_page(options, "/v1/trash", {}, None if everything else limit, cursor))
+    if options.json:
+        show_json(page)
+        return
+    rows = [(d["id"], size(d["size"]), when(d["deleted_at"]), when(d["purge_at"]), d["name"]) for d in page["items"]]
+    show_table(["document", "size", "deleted", "removed", "name"], rows, nothing="The trash is empty.")
+    if page["next_cursor"]:
+        note("There are more: use --all.")
+
+
+@documents.command("restore")
+@click.argument("document_id", metavar="DOCUMENT", type=click.UUID)
+@shared_options
+@pass_options
+def restore(options: Options, *, document_id: UUID) -> None:
+    """Take a document out of the trash, back into its folder."""
+    document = asyncio.run(_call(options, "POST", f"/v1/documents/{document_id}/restore"))
+    _show(options, document)
+    if document["moved_to_top"]:
+        note("Its folder is gone: it lies in none now.")
 
 
 @documents.command("retry")
@@ -128,6 +150,13 @@ def retry(options: Options, *, document_id: UUID) -> None:
 async def _call(options: Options, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
     async with open_session() as session:
         return await documents_api(session, resolve_target(options.endpoints)).call(method, path, json=body)
+
+
+async def _page(
+    options: Options, path: str, query: dict[str, str], limit: int | None, cursor: str | None
+) -> dict[str, Any]:
+    async with open_session() as session:
+        return await documents_api(session, resolve_target(options.endpoints)).page(path, query, limit, cursor)
 
 
 def _row(document: dict[str, Any]) -> list[object]:

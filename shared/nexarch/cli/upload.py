@@ -76,8 +76,8 @@ def upload(
     outcomes = asyncio.run(_upload(options, requests, retry_for, wait_for if wait else None))
     if options.json:
         show_json({"items": [outcome.as_json() for outcome in outcomes]})
-    else:
-        show_table(["document", "revision", "size", "state", "name"], [_row(o) for o in outcomes if o.document])
+    elif rows := [_row(outcome) for outcome in outcomes if outcome.document]:
+        show_table(["document", "revision", "size", "state", "name"], rows)
     failures = [outcome for outcome in outcomes if outcome.failure is not None]
     for outcome in failures:
         note(f"nexarch: {_text(outcome.path)}: {outcome.failure}")

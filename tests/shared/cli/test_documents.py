@@ -105,3 +105,21 @@ async def test_no_hit_is_an_answer_too(nexarch: Command) -> None:
 
     assert (people.code, people.out, people.err) == (0, "", "Nothing found.\n")
     assert programs.json == {"items": [], "next_cursor": None}
+
+
+async def test_what_lies_in_the_trash_is_listed_and_comes_back(nexarch: Command, tmp_path: Path) -> None:
+    document_id = await stored(nexarch, tmp_path)
+    deleted = await nexarch("documents", "delete", document_id)
+
+    trash = await nexarch("documents", "trash")
+    listed = await nexarch("documents", "trash", "--json")
+    restored = await nexarch("documents", "restore", document_id, "--json")
+    again = await nexarch("documents", "restore", document_id)
+    after = await nexarch("documents", "trash")
+
+    assert f"nexarch documents restore {document_id}" in deleted.err
+    assert "a.txt" in trash.out
+    assert [item["id"] for item in listed.json["items"]] == [document_id]
+    assert restored.json["id"] == document_id
+    assert (again.code, "not in the trash" in again.err) == (1, True)
+    assert (after.code, after.out, after.err) == (0, "", "The trash is empty.\n")

@@ -132,6 +132,16 @@ async def test_a_refused_file_does_not_stop_the_next(nexarch: Command, tmp_path:
     assert str(refused) in result.err
 
 
+async def test_of_a_refused_file_people_see_its_reason_and_nothing_else(nexarch: Command, tmp_path: Path) -> None:
+    refused = tmp_path / "a.html"
+    refused.write_text("<script>")
+
+    result = await nexarch("upload", refused)
+
+    assert (result.code, result.out) == (1, "")
+    assert [line.partition(": ")[2].partition(": ")[0] for line in result.err.splitlines()] == [str(refused)]
+
+
 async def test_an_empty_file_is_refused(nexarch: Command, tmp_path: Path) -> None:
     file = tmp_path / "empty.txt"
     file.touch()
