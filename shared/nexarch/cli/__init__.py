@@ -21,6 +21,7 @@ _COMMANDS = {
     "documents": "nexarch.cli.documents:documents",
     "search": "nexarch.cli.search:search",
     "download": "nexarch.cli.download:download",
+    "settings": "nexarch.cli.settings:settings",
     "tenants": "nexarch.cli.tenants:tenants",
     "users": "nexarch.cli.users:users",
     "keys": "nexarch.cli.keys:keys",
