@@ -62,7 +62,7 @@ def from_validation(error: ValidationError, where: str = "") -> InvalidBody:
     errors: list[Json] = []
     for item in error.errors(include_url=False, include_input=False, include_context=False):
         pointer = "".join(f"/{_escape(part)}" for part in item["loc"])
-        errors.append({"pointer": where + pointer, "detail": item["msg"]})
+        errors.append({"pointer": where + pointer, "detail": item["msg"].removeprefix("Value error, ")})
     return InvalidBody("The request does not fit its description; see `errors`.", errors=errors)
 
 

@@ -90,6 +90,12 @@ async def test_a_change_that_breaks_a_rule_is_refused_and_changes_nothing(
     assert settings["version"] == 1
 
 
+async def test_a_refused_change_is_told_in_our_own_words(ingest: Ingest, admin: Person) -> None:
+    _, problem = await change(ingest, admin, allowed_types=["pdf"])
+
+    assert problem["errors"] == [{"pointer": "/allowed_types/0", "detail": "this is neither a media type nor type/*"}]
+
+
 async def test_of_two_admins_at_once_who_read_the_same_version_one_is_told(ingest: Ingest, admin: Person) -> None:
     read = {"If-Match": '"1"'}
 
