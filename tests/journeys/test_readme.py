@@ -1,4 +1,4 @@
-"""README.md and CONTRIBUTING.md are true: what they say to type works, and what they name is there."""
+"""README.md, CONTRIBUTING.md and the pages in docs/ are true: what they say to type works, what they name is there."""
 
 import asyncio
 import os
@@ -9,34 +9,59 @@ from pathlib import Path
 import pytest
 
 from support.command import Command
-from support.up import free_ports_in_a_row, running_up
+from support.up import Up, free_ports_in_a_row, running_up
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/uploads.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+
+
+async def run_as_written(up: Up, base: int, commands: str, *, cwd: Path) -> str:
+    """What commands of a page print where `make run` has the first of its ports at `base`."""
+    commands = commands.replace(":8081", f":{base + 1}").replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    variables = {"PATH": os.environ["PATH"], "HOME": str(up.folder)}
+    variables["NEXARCH_ENDPOINTS"] = str(up.folder / "endpoints.json")
+    shell = await asyncio.create_subprocess_exec(
+        "bash", "-euo", "pipefail", "-c", commands,
+        cwd=cwd, env=variables, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    async with asyncio.timeout(120):
+        output = (await shell.communicate())[0].decode()
+    assert shell.returncode == 0, output
+    return output
+
+
+def examples(text: str) -> list[str]:
+    """The blocks of shell commands."""
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.database
 async def test_the_upload_with_curl_works_as_it_is_written(tmp_path: Path, server_folder: Path) -> None:
     base = free_ports_in_a_row()
     section = (ROOT / "README.md").read_text().split("## A first upload with curl")[1]
-    commands = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0]
-    commands = commands.replace(":8081", f":{base + 1}").replace(".venv/bin/", f"{Path(sys.executable).parent}/")
 
     async with running_up(Command(tmp_path), server_folder / "platform", base) as up:
-        variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        variables["NEXARCH_ENDPOINTS"] = str(up.folder / "endpoints.json")
-        shell = await asyncio.create_subprocess_exec(
-            "bash", "-euo", "pipefail", "-c", commands,
-            cwd=ROOT, env=variables, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        async with asyncio.timeout(60):
-            output = (await shell.communicate())[0].decode()
+        output = await run_as_written(up, base, examples(section)[0], cwd=ROOT)
 
-    assert shell.returncode == 0, output
     assert "processed" in output.splitlines()
     assert '"document_id"' in output, "the search finds the document"
     sent, received = re.findall(r"^([0-9a-f]{64}) ", output, re.MULTILINE)
     assert sent == received
+
+
+@pytest.mark.database
+async def test_the_page_on_documents_works_as_it_is_written(tmp_path: Path, server_folder: Path) -> None:
+    base = free_ports_in_a_row()
+    commands = "".join(examples((ROOT / "docs/documents.md").read_text()))
+
+    async with running_up(Command(tmp_path), server_folder / "platform", base) as up:
+        output = await run_as_written(up, base, commands, cwd=tmp_path)
+
+    lines = output.splitlines()
+    assert "contract.txt" in output, "the trash is shown"
+    assert [line for line in lines if line in {"3", "1", "2031-12-31"}] == ["3", "1", "2031-12-31"]
+    assert "Three months of notice." in lines, "the link gives what was restored"
+    assert '"action": "document.restored"' in output
 
 
 @pytest.mark.parametrize("page", PAGES)
