@@ -179,6 +179,68 @@ async def test_a_job_that_is_overdue_is_not_kept_waiting_by_a_backlog_that_was_b
     assert entered.index(-1) < 1400
 
 
+async def test_the_jobs_of_a_claim_are_run_though_the_next_one_that_was_sent_ahead_of_them_fails(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, tenant_owner_dsn: str
+) -> None:
+    entered: set[int] = set()
+
+    async def work(ctx: JobContext) -> None:
+        entered.add(ctx.job.payload["place"])
+
+    async def all_before_it_are_run() -> bool:
+        return entered >= set(range(20))
+
+    async def all_are_done() -> bool:
+        return bool(await conn.fetchval("SELECT bool_and(status = 'succeeded') FROM processing_jobs"))
+
+    owner = await connect(tenant_owner_dsn, application_name="tests")
+    await owner.execute("""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+        CREATE TRIGGER no_claim BEFORE UPDATE ON processing_jobs FOR EACH ROW
+            WHEN (NEW.status = 'processing' AND NEW.payload ->> 'place' = '25') EXECUTE FUNCTION refuse();
+    """)
+    await jobs.enqueue_many(conn, [NewJob("task", {"place": place}) for place in range(40)])
+    # The first turn claims once, and then looks at the locks; the second claims from place 10, and ahead from 20.
+    async with working([task(work, concurrency=100)], {"acme": tenant_dsn}, bus_dsn, concurrency=100, batch=10):
+        await eventually(all_before_it_are_run)
+        await owner.execute("DROP TRIGGER no_claim ON processing_jobs")
+
+        await eventually(all_are_done)
+    await owner.close()
+
+    assert await conn.fetchval("SELECT max(attempts) FROM processing_jobs") == 1
+
+
+async def test_a_stop_while_a_claim_is_on_its_way_gives_all_of_it_back_and_no_attempt_is_burnt(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, tenant_owner_dsn: str
+) -> None:
+    entered: set[int] = set()
+
+    async def endless(ctx: JobContext) -> None:
+        entered.add(ctx.job.payload["place"])
+        await asyncio.Event().wait()
+
+    async def all_before_it_are_run() -> bool:
+        return entered >= set(range(20))
+
+    owner = await connect(tenant_owner_dsn, application_name="tests")
+    await owner.execute("""
+        CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NEW; END $$;
+        CREATE TRIGGER slow_claim BEFORE UPDATE ON processing_jobs FOR EACH ROW
+            WHEN (NEW.status = 'processing' AND NEW.payload ->> 'place' = '25') EXECUTE FUNCTION dawdle();
+    """)
+    await owner.close()
+    await jobs.enqueue_many(conn, [NewJob("task", {"place": place}) for place in range(40)])
+    job_type = task(endless, concurrency=100)
+    async with working([job_type], {"acme": tenant_dsn}, bus_dsn, concurrency=100, batch=10, grace_s=0.0):
+        await eventually(all_before_it_are_run)
+
+    rows = await conn.fetch("SELECT status, attempts, max(lease) AS lease FROM processing_jobs GROUP BY 1, 2")
+    assert [(row["status"], row["attempts"], row["lease"]) for row in rows] == [("pending", 0, 1)]
+    late = "SELECT lease FROM processing_jobs WHERE payload ->> 'place' = '25'"
+    assert await conn.fetchval(late) == 1  # it was claimed after the stop
+
+
 async def test_a_job_that_was_cancelled_and_is_given_back_at_a_stop_is_not_run_again(
     conn: Connection, bus_dsn: str, tenant_dsn: str
 ) -> None:
