@@ -206,3 +206,19 @@ async def test_an_object_or_key_of_another_tenant_document_or_revision_does_not_
     assert {name: outcome.code for name, outcome in keys.items()} == dict.fromkeys(keys, "seal-broken")
     assert both.code == "seal-broken"
     assert restored.status == 200
+
+
+async def test_a_revision_whose_row_was_moved_to_another_document_does_not_open(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    secret = await ingest.upload(editor, PDF + os.urandom(1000))
+    await ingest.upload(editor, PDF + os.urandom(1000), document_id=secret["id"])
+    other = await ingest.upload(editor, PDF + os.urandom(1000))
+    async with tenant_database(core_api, editor) as conn:
+        sql = "UPDATE file_revisions SET document_id = $2, number = 2 WHERE id = $1"
+        await conn.execute("DELETE FROM upload_sessions")  # they name their revisions' documents
+        await conn.execute(sql, secret["current_revision"]["id"], other["id"])
+
+    status, problem = await ingest.call(editor, "GET", f"/v1/documents/{other['id']}/revisions/2/content")
+
+    assert (status, problem["type"]) == (500, "/problems/object-damaged")
