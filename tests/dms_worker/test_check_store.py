@@ -343,11 +343,11 @@ async def test_each_finding_is_logged_and_counted(
     warnings = [line for line in lines if line["log_level"] == "warning"]
     assert sorted(str(line["finding"]) for line in warnings) == ["missing", "orphan"]
     counts = {
-        kind: registry.get_sample_value("store_check_findings_total", {"kind": kind})
+        kind: registry.get_sample_value("nexarch_store_check_findings_total", {"kind": kind})
         for kind in ("orphan", "missing", "size", "content", "key")
     }
     assert counts == {"orphan": 1, "missing": 1, "size": 0, "content": 0, "key": 0}
-    assert registry.get_sample_value("store_check_last_finished_timestamp_seconds")
+    assert registry.get_sample_value("nexarch_store_check_last_finished_timestamp_seconds")
 
 
 async def test_an_object_that_an_open_upload_may_be_about_to_refer_to_stays_whatever_its_age(

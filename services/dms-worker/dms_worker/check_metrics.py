@@ -12,12 +12,12 @@ class CheckMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._findings = Counter(
-            "store_check_findings", "Objects that were not as they should be", ("kind",), registry=registry
+            "nexarch_store_check_findings", "Objects that were not as they should be", ("kind",), registry=registry
         )
         for kind in Finding:
             self._findings.labels(kind)
         self._finished = Gauge(
-            "store_check_last_finished_timestamp_seconds",
+            "nexarch_store_check_last_finished_timestamp_seconds",
             "When a check of a tenant's object store was last finished; 0: not since the start",
             registry=registry,
         )
