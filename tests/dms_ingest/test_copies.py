@@ -94,6 +94,35 @@ async def test_the_file_that_is_current_is_not_restored(tenant_conn: Connection,
         await restore_revision(tenant_conn, await a_copy(tenant_conn, source, document_id, tenant_user), source)
 
 
+async def test_of_two_who_restore_the_same_revision_at_once_the_second_is_refused(
+    tenant_database: TenantDatabase,
+) -> None:
+    user_id = await add_user(tenant_database.owner_dsn, "e@example.org", "editor")
+    first = await connect(tenant_database.dsn, application_name="tests")
+    second = await connect(tenant_database.dsn, application_name="tests")
+    try:
+        document_id = await add_document(first, user_id)
+        source = await sealed_revision(first, document_id)
+        await next_revision(first, document_id, user_id)
+        copies = [await a_copy(first, source, document_id, user_id) for _ in range(2)]
+
+        async def restore_too() -> Revision:
+            async with second.transaction():
+                return await restore_revision(second, copies[1], source)
+
+        async with first.transaction():
+            await restore_revision(first, copies[0], source)
+            other = asyncio.create_task(restore_too())
+            await eventually(lambda: waits(first, second))
+        with pytest.raises(AlreadyCurrent):
+            await other
+
+        assert (await sealed_revision(first, document_id)).number == 3
+    finally:
+        await first.close()
+        await second.close()
+
+
 async def test_an_object_goes_with_the_last_document_that_refers_to_it(
     tenant_conn: Connection, tenant_user: UUID
 ) -> None:

@@ -58,7 +58,8 @@ async def restore_revision(conn: Connection, copy: NewRevision, source: SealedRe
 
     Of two who ask at once the second is refused.
     """
-    if await _lock_current_object(conn, copy.document_id) == source.storage_key:
+    await _lock_document(conn, copy.document_id)
+    if await _current_object(conn, copy.document_id) == source.storage_key:
         raise AlreadyCurrent("The document is this file already.")
     return await add_copy(conn, copy, source)
 
@@ -82,13 +83,17 @@ async def add_copy(conn: Connection, copy: NewRevision, source: SealedRevision) 
     return revision
 
 
-async def _lock_current_object(conn: Connection, document_id: UUID) -> str | None:
-    """Let nobody else change which file the document is; None if it has none, or is not there any more."""
+async def _lock_document(conn: Connection, document_id: UUID) -> None:
+    """Let nobody else change which file the document is. Alone: only the next statement sees what was waited for."""
+    await conn.execute("SELECT FROM documents WHERE id = $1 FOR NO KEY UPDATE", document_id)
+
+
+async def _current_object(conn: Connection, document_id: UUID) -> str | None:
+    """The key of the file that the document is; None if it has none, or is not there any more."""
     sql = """
         SELECT r.storage_key
         FROM documents AS d JOIN file_revisions AS r ON r.id = d.current_revision_id
         WHERE d.id = $1 AND d.deleted_at IS NULL
-        FOR NO KEY UPDATE OF d
     """
     storage_key: str | None = await conn.fetchval(sql, document_id)
     return storage_key
