@@ -9,7 +9,7 @@ import pytest
 from dms_ingest.bulk import BulkRefused, Item, change_documents
 from dms_ingest.documents import delete_document, get_document
 from dms_ingest.field_values import FieldValue
-from dms_ingest.folders import create_folder
+from dms_ingest.folders import create_folder, delete_folder
 from dms_ingest.metadata import create_field, list_values, set_value
 from dms_ingest.tags import assign_tag, create_tag
 from nexarch.db import Connection, connect
@@ -65,6 +65,8 @@ async def test_all_that_is_wrong_is_told_and_nothing_is_changed(tenant_conn: Con
     good, trashed = [await add_document(tenant_conn, tenant_user) for _ in range(2)]
     await delete_document(tenant_conn, trashed, if_versions=None)
     nothing = uuid4()
+    gone = await create_folder(tenant_conn, name="Alt", parent_id=None, user_id=tenant_user)
+    await delete_folder(tenant_conn, gone.id)
 
     with pytest.raises(BulkRefused) as refused:
         await change_documents(
@@ -74,6 +76,7 @@ async def test_all_that_is_wrong_is_told_and_nothing_is_changed(tenant_conn: Con
                 Item(document_id=good, values={number.id: "x", colour.id: "blau", nothing: 1}),
                 Item(document_id=trashed),
                 Item(document_id=uuid4(), move=True, folder_id=nothing, assign=frozenset({nothing})),
+                Item(document_id=uuid4(), move=True, folder_id=gone.id),
             ],
         )
 
@@ -87,6 +90,8 @@ async def test_all_that_is_wrong_is_told_and_nothing_is_changed(tenant_conn: Con
         (3, "document-not-found"),
         (3, "folder-not-found"),
         (3, "tag-not-found"),
+        (4, "document-not-found"),
+        (4, "folder-not-found"),
     ]
     assert errors[1]["field_id"] == str(number.id)
     assert await list_values(tenant_conn, good) == []
