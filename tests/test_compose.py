@@ -152,6 +152,16 @@ def test_the_folder_of_postgres_sockets_is_its_own_after_a_restart_too() -> None
     assert {"uid=999", "gid=999"} <= set(options.split(","))
 
 
+@pytest.mark.parametrize("container", [*SETTINGS, "front"])
+def test_a_container_that_is_told_to_stop_has_the_time_that_its_service_takes(container: str) -> None:
+    given, _ = example()
+    service = prefix("dms-ingest" if container == "front" else container)
+    takes_s = float(given[f"{service}DRAIN_DELAY_S"]) + float(given[f"{service}GRACE_PERIOD_S"])
+
+    assert CONTAINERS[container]["stop_grace_period"] == "${NEXARCH_STOP_GRACE_PERIOD:-35s}"
+    assert float(given["NEXARCH_STOP_GRACE_PERIOD"].removesuffix("s")) > takes_s
+
+
 def test_only_core_api_and_the_front_of_dms_ingest_are_published_and_only_to_this_computer() -> None:
     published = {name: ports for name, described in CONTAINERS.items() if (ports := described.get("ports"))}
 
