@@ -180,7 +180,8 @@ async def _context(request: web.Request, handler: Handler) -> web.StreamResponse
     structlog.contextvars.bind_contextvars(request_id=request_id, trace_id=trace.trace_id, span_id=trace.span_id)
     counters = request.app[_HTTP_METRICS]
     resource = request.match_info.route.resource
-    route = "unmatched" if resource is None else resource.canonical
+    assert resource is not None  # at least the one that takes what no route does
+    route = resource.name or resource.canonical
     started = time.monotonic()
     status = 499  # the client went away
     with counters.running.track_inprogress():

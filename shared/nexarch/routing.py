@@ -13,13 +13,14 @@ from typing import Any, get_type_hints
 from uuid import UUID
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from nexarch.auth import OPEN, PRINCIPAL, Access, Authenticator, require
 from nexarch.errors import Invalid, NexarchError, NotFound, Unauthorized, UnsupportedType
 from nexarch.problems import from_validation
 
+UNMATCHED = "unmatched"  # the name of the resource that takes what no route does
 _CONTINUE = "100-continue"
 
 RouteHandler = Callable[..., Awaitable[web.StreamResponse]]
@@ -54,19 +55,41 @@ class Route:
 def add_routes(
     app: web.Application, routes: Sequence[Route], authenticate: Authenticator, *, unguarded: Access = OPEN
 ) -> None:
-    """Put a route table into an application; GET answers HEAD too. `unguarded` routes ask nobody who they are."""
+    """Put a route table into an application; GET answers HEAD too. `unguarded` routes ask nobody who they are.
+
+    Once for an application: what no route of the table takes is answered too.
+    """
     for route in routes:
         handler, expect = _guarded(route, authenticate, unguarded), _early_answer(route)
         if route.method == "GET":
             app.router.add_get(route.path, handler, expect_handler=expect)
         else:
             app.router.add_route(route.method, route.path, handler, expect_handler=expect)
+    rest = _rest(authenticate, tells=bool(unguarded & Access.INTERNAL))
+    app.router.add_route("*", "/{path:.*}", rest, name=UNMATCHED, expect_handler=_nothing_expected)
+
+
+def _rest(authenticate: Authenticator, *, tells: bool) -> RouteHandler:
+    """404 where there is no such path, 405 where it has other methods; 401 to a stranger unless it `tells` all."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        methods = [await resource.resolve(request) for resource in request.app.router.resources()]
+        allowed = {method for _, allowed in methods for method in allowed} - {hdrs.METH_ANY}
+        if not allowed:
+            raise web.HTTPNotFound
+        if not tells:
+            require(await authenticate(request), Access.INTERNAL)
+        raise web.HTTPMethodNotAllowed(request.method, allowed)
+
+    return handle
+
+
+async def _nothing_expected(request: web.Request) -> None:
+    """Where nobody reads a body none is asked for; aiohttp's own answer would be "go on", or 417 without a problem."""
 
 
 def _guarded(route: Route, authenticate: Authenticator, unguarded: Access) -> RouteHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
-            raise web.HTTPExpectationFailed
         # Health and sign-in must not hang on credentials that nobody asked for, nor on the database behind them.
         if not route.access & unguarded:
             principal = await authenticate(request)
@@ -74,6 +97,8 @@ def _guarded(route: Route, authenticate: Authenticator, unguarded: Access) -> Ro
             assert principal is not None
             request[PRINCIPAL] = principal
             structlog.contextvars.bind_contextvars(**_who(principal))
+            if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
+                raise web.HTTPExpectationFailed
         values: dict[str, Any] = {}
         if (query := route.inputs.get("query")) is not None:
             values["query"] = _read_query(request, query)
@@ -119,6 +144,10 @@ async def _read_credentials(request: web.Request, model: TypeAdapter[Any], limit
         return await _read_body(request, model, limit)
     except (Invalid, UnsupportedType) as error:
         raise Unauthorized(f"Credentials are expected in the body. {error.detail}", **error.members) from error
+    except (web.HTTPRequestEntityTooLarge, web.RequestPayloadError) as error:
+        raise Unauthorized(
+            "Credentials are expected in the body, which is too large or not encoded as said."
+        ) from error
 
 
 def _early_answer(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:

@@ -1,10 +1,11 @@
-"""What someone without credentials gets from the published listeners: 401 or 404 on every route, and nothing else."""
+"""What someone without credentials gets from the published listeners: 401 or 404 everywhere, and nothing else."""
 
+import io
 import re
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient
 from pytest_aiohttp import AiohttpClient
 
@@ -18,7 +19,23 @@ pytestmark = pytest.mark.database
 
 Client = TestClient[web.Request, web.Application]
 NOBODYS_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
-BODIES: list[dict[str, Any]] = [{}, {"json": {}}, {"data": b"x", "headers": {"Content-Type": "text/plain"}}]
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+ODD: list[dict[str, Any]] = [
+    {},
+    {"json": {}},
+    {"data": b"x", "headers": {"Content-Type": "text/plain"}},
+    {"headers": {"Expect": "the unexpected"}},
+    {"headers": {"Expect": "the unexpected", "Authorization": "Basic"}},
+    {"headers": {"X-HTTP-Method-Override": "BREW", "Tus-Resumable": "9", "Range": "bytes=9-1", "If-Match": "?"}},
+    {
+        "params": [
+            ("limit", "no"),
+            ("limit", "-1"),
+            ("cursor", "\0"),
+            ("q", "\ud800".encode("utf-8", "replace").decode()),
+        ]
+    },
+]
 
 
 def published_core_api(core: CoreApi) -> web.Application:
@@ -29,24 +46,25 @@ def published_ingest(ingest: Ingest) -> web.Application:
     return dms_ingest.app.create_app(ingest.settings.model_copy(update={"internal_port": 0}))
 
 
-def all_routes(app: web.Application) -> list[tuple[str, str]]:
-    """Method and path of every route that the router knows, with an id of nothing for each variable."""
-    routes = [(route.method, route.resource.canonical) for route in app.router.routes() if route.resource is not None]
-    assert len(routes) > 10
-    return [(method, re.sub(r"{\w+}", NOBODYS_ID, path)) for method, path in routes]
+def all_paths(app: web.Application) -> list[str]:
+    """Every path that the router knows, with an id of nothing for each variable; the last is one that it does not."""
+    paths = dict.fromkeys(re.sub(r"{\w+}", NOBODYS_ID, resource.canonical) for resource in app.router.resources())
+    assert len(paths) > 10
+    return list(paths)
 
 
 @pytest.mark.parametrize("service", ["core-api", "dms-ingest"])
-async def test_a_stranger_gets_401_or_404_on_every_route(
+async def test_a_stranger_gets_401_or_404_on_every_path_whatever_is_sent(
     service: str, core_api: CoreApi, ingest: Ingest, aiohttp_client: AiohttpClient
 ) -> None:
     app = published_core_api(core_api) if service == "core-api" else published_ingest(ingest)
     client: Client = await aiohttp_client(app)
 
-    for method, path in all_routes(app):
-        for body in BODIES:
-            async with client.request(method, path, **body) as response:
-                assert response.status in {401, 404}, (method, path, body, await response.text())
+    for path in all_paths(app):
+        for method in METHODS:
+            for odd in ODD:
+                async with client.request(method, path, **odd) as response:
+                    assert response.status in {401, 404}, (method, path, [*odd.values()], await response.text())
 
 
 async def test_health_and_documents_of_a_published_service_need_any_credentials(
@@ -92,3 +110,20 @@ async def test_a_sign_in_that_cannot_be_read_says_what_is_missing(core_api: Core
 
     assert (status, problem["type"]) == (401, "/problems/unauthorized")
     assert {error["pointer"] for error in problem["errors"]} == {"/email", "/password"}
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (b"[" * (2 << 20), "identity"),
+        (b"not gzip", "gzip"),
+        (b'{"tenant": "acme", "email": "\\u0000@example.org", "password": "\\u0000"}', "identity"),
+        (b'{"tenant": "acme", "email": "\\ud800@example.org", "password": "\\ud800"}', "identity"),
+        (b'{"tenant": "nobodys", "email": "ada@example.org", "password": "x"}', "identity"),
+    ],
+)
+async def test_a_sign_in_that_cannot_be_read_is_none(core_api: CoreApi, body: bytes, encoding: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    url = f"{core_api.url}/v1/auth/token"
+    async with ClientSession() as session, session.post(url, data=io.BytesIO(body), headers=headers) as response:
+        assert response.status == 401, await response.text()

@@ -17,7 +17,7 @@ from nexarch.auth import PRINCIPAL, Access, Principal, User, bearer_token
 from nexarch.errors import Conflict, InsufficientStorage, NexarchError, NotReady, Unauthorized, Unavailable
 from nexarch.http import CHECKS, DRAINING, ServiceInfo, create_base_app
 from nexarch.pages import PageQuery
-from nexarch.routing import Route, id_in_path, json_response
+from nexarch.routing import UNMATCHED, Route, id_in_path, json_response
 from nexarch.usage import QuotaExceeded
 
 Client = TestClient[web.Request, web.Application]
@@ -283,7 +283,7 @@ async def test_the_openapi_document_is_valid_and_lists_every_route(client: Clien
     served = {
         (route.method, route.resource.canonical)
         for route in client.app.router.routes()
-        if route.resource is not None and route.method != "HEAD"
+        if route.resource is not None and route.resource.name != UNMATCHED and route.method != "HEAD"
     }
     assert described == served
     post = document["paths"]["/v1/things"]["post"]
@@ -328,6 +328,14 @@ async def test_an_expectation_that_nobody_knows_is_a_problem(client: Client, met
     problem = await response.json()
     assert (response.status, problem["type"]) == (417, "/problems/expectation-failed")
     assert problem["request_id"] == response.headers["X-Request-Id"]
+
+
+async def test_an_expectation_where_nobody_reads_is_not_answered(client: Client) -> None:
+    for expectation in ("the unexpected", "100-continue"):
+        for method, path, status in (("PUT", "/nowhere", 404), ("PUT", "/v1/things", 405)):
+            response = await client.request(method, path, headers={"Expect": expectation})
+
+            assert (response.status, response.content_type) == (status, "application/problem+json")
 
 
 @pytest.mark.parametrize(
