@@ -162,6 +162,14 @@ def test_a_container_that_is_told_to_stop_has_the_time_that_its_service_takes(co
     assert float(given["NEXARCH_STOP_GRACE_PERIOD"].removesuffix("s")) > takes_s
 
 
+def test_the_heap_of_the_object_store_ends_well_below_its_memory() -> None:
+    given, _ = example()
+    memory_mib = float(given["SEAWEEDFS_MEMORY"].removesuffix("g")) * 1024
+
+    assert CONTAINERS["object-store"]["environment"]["GOMEMLIMIT"] == "${SEAWEEDFS_HEAP:-640MiB}"
+    assert float(given["SEAWEEDFS_HEAP"].removesuffix("MiB")) <= 0.67 * memory_mib
+
+
 def test_only_core_api_and_the_front_of_dms_ingest_are_published_and_only_to_this_computer() -> None:
     published = {name: ports for name, described in CONTAINERS.items() if (ports := described.get("ports"))}
 
