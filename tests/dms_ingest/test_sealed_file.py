@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.slots import HEADER, SLOT, STRIDE
-from dms_ingest.staged_writing import StagedWriter, StagingFull
-from dms_ingest.staging import Staging
+from dms_ingest.staged_writing import StagedWriter
+from dms_ingest.staging import Staging, StagingFull
 
 SESSION = UUID("01990000-0000-7000-8000-000000000000")
 KEY = os.urandom(32)

@@ -1,12 +1,15 @@
-"""The staging folder: whose files they are, and who may be in one at the same time."""
+"""The staging folder: whose files they are, who may be in one at the same time, and what a full disk means."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from dms_ingest.staging import Busy, Staging
+from dms_ingest.staging import Busy, Staging, StagingFull
+from support.disk import disk_at
 
 SESSION = UUID("01990000-0000-7000-8000-000000000000")
 
@@ -70,3 +73,35 @@ def test_a_removed_file_is_gone_however_often_it_is_removed(staging: Staging, tm
     staging.remove("acme", SESSION)
 
     assert staging.staged("acme") == staging.staged("nobody") == []
+
+
+def test_a_full_disk_does_not_make_the_service_unready_and_a_folder_that_is_gone_does(tmp_path: Path) -> None:
+    with disk_at(tmp_path / "small") as disk:
+        staging = Staging(tmp_path / "small")
+        staging.check()
+        disk.resize(4096)
+        (tmp_path / "small" / "filler").write_bytes(bytes(4096))
+
+        staging.check()
+
+    gone = Staging(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FileNotFoundError):
+        gone.check()
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"), [(errno.ENOSPC, StagingFull), (errno.EDQUOT, StagingFull), (errno.EIO, OSError)]
+)
+def test_a_disk_without_room_for_another_file_is_full_and_a_broken_one_is_not(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch, code: int, raised: type[Exception]
+) -> None:
+    def no_room(*_arguments: object, **_options: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "open", no_room)
+
+    with pytest.raises(raised) as caught:
+        staging.open_shared("acme", SESSION)
+
+    assert type(caught.value) is raised

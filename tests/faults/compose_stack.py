@@ -111,8 +111,10 @@ class ComposeStack:
         )
         assert filler.stdout is not None
         await filler.stdout.readline()
-        yield
-        await filler.communicate()
+        try:
+            yield
+        finally:
+            await filler.communicate()
 
     async def drop_bus(self) -> int:
         """See `Stack`."""

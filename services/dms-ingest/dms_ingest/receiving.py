@@ -18,8 +18,8 @@ from dms_ingest.checksums import Checksum
 from dms_ingest.line import Line
 from dms_ingest.running_digest import RunningDigest, RunningDigests
 from dms_ingest.sealed_file import SealedFile
-from dms_ingest.staged_writing import StagedWriter, StagingFull
-from dms_ingest.staging import Busy, StagedFile, Staging
+from dms_ingest.staged_writing import StagedWriter
+from dms_ingest.staging import Busy, StagedFile, Staging, StagingFull
 from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import Session, UploadClosed, extend_session, get_session, record_received
 from nexarch.auth import User

@@ -1,8 +1,7 @@
 """What the process holds from start to stop: each resource is one cleanup context that sets its keys."""
 
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
+from functools import partial
 from uuid import UUID
 
 from aiohttp import web
@@ -57,9 +56,8 @@ async def storage(app: web.Application) -> AsyncIterator[None]:
 
 async def staging(app: web.Application) -> AsyncIterator[None]:
     """The folder of uploads that are not complete."""
-    folder = app[SETTINGS].staging_dir
-    app[STAGING] = Staging(folder)
-    app[CHECKS]["staging"] = lambda: run_in_thread(_write_something, folder)
+    app[STAGING] = Staging(app[SETTINGS].staging_dir)
+    app[CHECKS]["staging"] = partial(run_in_thread, app[STAGING].check)
     yield
 
 
@@ -108,9 +106,3 @@ async def uploads(app: web.Application) -> AsyncIterator[None]:
     async with background(app, "sweep uploads", sweep.run()):
         yield
     await completer.close()
-
-
-def _write_something(folder: Path) -> None:
-    """Raise OSError unless the folder takes a file."""
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(b"ready")

@@ -40,7 +40,7 @@ from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
 from dms_ingest.slots import UploadScattered
 from dms_ingest.staged_reading import DigestMismatch
-from dms_ingest.staged_writing import StagingFull
+from dms_ingest.staging import StagingFull
 from dms_ingest.tags import TagNameTaken, TagNotFound
 from dms_ingest.tenant_settings import SettingsChanged
 from dms_ingest.texts import TextNotThere

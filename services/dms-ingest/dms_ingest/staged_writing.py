@@ -4,18 +4,8 @@ import asyncio
 
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import SealedFile
-from nexarch.errors import InsufficientStorage
+from dms_ingest.staging import StagingFull
 from nexarch.threads import run_in_thread
-
-
-class StagingFull(InsufficientStorage):
-    """The disk for uploads is full; the ranges that lie on it are recorded, send the others later."""
-
-    code = "staging-full"
-    title = "The disk for uploads is full"
-
-    def __init__(self) -> None:
-        super().__init__("The disk for uploads is full. What lies on it is recorded; send the rest later.")
 
 
 class StagedWriter:

@@ -14,15 +14,28 @@ import fcntl
 import os
 import re
 import struct
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
+from nexarch.errors import InsufficientStorage
+
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
 _WHOLE = 1 << 62  # the byte whose lock stands for the file
 _flock = struct.Struct("@hhqqi4x").pack  # struct flock: type, whence, start, length, pid
+
+
+class StagingFull(InsufficientStorage):
+    """The disk for uploads is full; the ranges that lie on it are recorded, send the others later."""
+
+    code = "staging-full"
+    title = "The disk for uploads is full"
+
+    def __init__(self) -> None:
+        super().__init__("The disk for uploads is full. What lies on it is recorded; send the rest later.")
 
 
 class Busy(Exception):
@@ -88,11 +101,17 @@ class Staging:
         folder.mkdir(parents=True, exist_ok=True)
 
     def open_shared(self, tenant: str, session_id: UUID) -> StagedFile:
-        """Open a session's file, made if it is missing, to write beside others; `Busy` while someone holds it alone."""
+        """Open a session's file, made if it is missing, to write beside others; `Busy` while someone holds it alone.
+
+        Raises StagingFull.
+        """
         return self._open(tenant, session_id, fcntl.F_RDLCK)
 
     def open_alone(self, tenant: str, session_id: UUID) -> StagedFile:
-        """Open a session's file, made if it is missing, with nobody else in it; `Busy` while somebody is."""
+        """Open a session's file, made if it is missing, with nobody else in it; `Busy` while somebody is.
+
+        Raises StagingFull.
+        """
         return self._open(tenant, session_id, fcntl.F_WRLCK)
 
     def remove(self, tenant: str, session_id: UUID) -> None:
@@ -107,10 +126,24 @@ class Staging:
             return []
         return [UUID(name) for name in names if _SESSION_ID.fullmatch(name)]
 
+    def check(self) -> None:
+        """Raise OSError unless the folder takes files. A full one does: those who upload are told, others may read."""
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                file.write(b"ready")
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+
     def _open(self, tenant: str, session_id: UUID, kind: int) -> StagedFile:
         path = self._path(tenant, session_id)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise StagingFull from error
+            raise
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(kind, os.SEEK_SET, _WHOLE, 1, 0))
         except (BlockingIOError, PermissionError) as error:  # POSIX leaves the choice between the two
