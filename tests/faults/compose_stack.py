@@ -37,17 +37,17 @@ try:
 except OSError:
     print(0)
 """
-# Fills the disk, and what becomes free on it, until its stdin ends.
+# Fills the disk, and what becomes free on it, until its file is taken away.
+_FILLER = "/srv/staging/.filler"
 _FILL = """
-import contextlib, os, select, sys
-name = '/srv/staging/.filler'
-with open(name, 'ab', buffering=0) as file:
+import contextlib, os, sys, time
+with open(sys.argv[1], 'ab', buffering=0) as file:
     print('filling', flush=True)
-    while not select.select([sys.stdin], [], [], 0.05)[0]:
+    while os.path.exists(sys.argv[1]):
         with contextlib.suppress(OSError):
             while True:
                 file.write(bytes(1 << 16))
-os.unlink(name)
+        time.sleep(0.05)
 """
 _LIST = """
 import asyncio, json, sys
@@ -105,16 +105,15 @@ class ComposeStack:
         """See `Stack`."""
         container = await self._container("staging-holder")
         filler = await asyncio.create_subprocess_exec(
-            *("docker", "exec", "-i", container, "python3", "-c", _FILL),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
+            *("docker", "exec", container, "python3", "-c", _FILL, _FILLER), stdout=asyncio.subprocess.PIPE
         )
         assert filler.stdout is not None
         await filler.stdout.readline()
         try:
             yield
         finally:
-            await filler.communicate()
+            await self._exec("staging-holder", "rm", _FILLER)
+            await filler.wait()
 
     async def drop_bus(self) -> int:
         """See `Stack`."""
