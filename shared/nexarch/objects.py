@@ -3,6 +3,7 @@
 What is sealed how is said by `nexarch.crypto`, where it lies by `nexarch.storage`; here they meet.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from uuid import UUID
@@ -58,11 +59,12 @@ async def open_object(
 
     `plaintext_size` is what the row says; `aad` comes from `revision_aad`. Raises on entering ObjectNotFound, and
     ObjectDamaged where size, header or the first bytes are wrong, so that a response can still say so. Damage further
-    on is raised by the iterator: break the transfer then. Every chunk has a buffer of its own and may be kept.
+    on is raised by the iterator: break the transfer then. A chunk is good until the next one is asked for; that is
+    made meanwhile, in a second buffer.
     """
     stored_size = await storage.head(tenant, key)
     opener = Opener(dek, aad, stored_size=stored_size, plaintext_size=plaintext_size, start=start, stop=stop)
-    async with aclosing(_plaintext(storage, tenant, key, opener)) as chunks:
+    async with aclosing(_ahead(_plaintext(storage, tenant, key, opener))) as chunks:
         first = await anext(chunks, None)
         yield _with_first(first, chunks)
 
@@ -74,18 +76,42 @@ async def _with_first(first: memoryview | None, rest: AsyncIterator[memoryview])
         yield chunk
 
 
+async def _ahead(chunks: AsyncGenerator[memoryview, None]) -> AsyncGenerator[memoryview, None]:
+    """Yield the chunks, while the next one is made already; in the end nobody works on one any more."""
+    async with aclosing(chunks):
+        coming = asyncio.ensure_future(anext(chunks, None))
+        try:
+            while (chunk := await coming) is not None:
+                coming = asyncio.ensure_future(anext(chunks, None))
+                # Begin it now: to send a chunk keeps the loop busy just as long as a thread needs for the next one.
+                await asyncio.sleep(0)
+                yield chunk
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+
 async def _plaintext(storage: Storage, tenant: str, key: str, opener: Opener) -> AsyncGenerator[memoryview, None]:
-    """Yield what each piece of the object opens to, if anything: a segment that is not whole yet opens to nothing."""
+    """Yield what each piece of the object opens to, if anything: a segment that is not whole yet opens to nothing.
+
+    Two buffers take turns, so that a view is good until the next but one is asked for.
+    """
     span = opener.span
     begin = 0 if span.object_start == NXO1.header_length else span.object_start
     if begin:
         async with storage.get(tenant, key, stop=NXO1.header_length) as header:
             async for piece in header:
                 opener.update(piece)
-    async with storage.get(tenant, key, start=begin, stop=span.object_stop) as pieces:
-        async for piece in pieces:
-            buffer = memoryview(bytearray(opener.bound(len(piece))))
-            size = await run_in_thread(opener.update_into, piece, buffer)
-            if size:
-                yield buffer[:size]
+    buffers = [memoryview(b""), memoryview(b"")]
+
+    def open_piece(piece: memoryview) -> memoryview:
+        if len(buffers[0]) < opener.bound(len(piece)):
+            buffers[0] = memoryview(bytearray(opener.bound(len(piece))))
+        return buffers[0][: opener.update_into(piece, buffers[0])]
+
+    async with storage.get(tenant, key, start=begin, stop=span.object_stop, through=open_piece) as chunks:
+        async for chunk in chunks:
+            if chunk:
+                yield chunk
+                buffers.reverse()
     opener.finish()

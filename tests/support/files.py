@@ -1,4 +1,4 @@
-"""Files to upload."""
+"""Files to upload, and files that are open."""
 
 import hashlib
 import random
@@ -12,3 +12,8 @@ def write_pdf(path: Path, size: int, seed: int = 1) -> str:
     content = _PDF + random.Random(seed).randbytes(size - len(_PDF))
     path.write_bytes(content)
     return hashlib.sha256(content).hexdigest()
+
+
+def open_files() -> list[str]:
+    """The paths of the files that this process has open."""
+    return sorted(str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.exists())

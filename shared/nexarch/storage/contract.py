@@ -4,7 +4,7 @@ tests/shared/storage/test_conformance.py holds every driver to these sentences.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +14,7 @@ from uuid import UUID
 from nexarch.errors import Conflict, Invalid, NotFound, Unavailable
 
 Chunk = bytes | bytearray | memoryview
+Through = Callable[[memoryview], memoryview]  # `memoryview` itself changes nothing
 
 # An allow-list, because stores differ on "..", "//" and the like: one refuses, one normalises, one takes it verbatim.
 _COMPONENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -100,13 +101,15 @@ class Storage(Protocol):
         """
 
     def get(
-        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None
+        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None, through: Through = memoryview
     ) -> AbstractAsyncContextManager[AsyncIterator[memoryview]]:
         """Open the bytes of an object from `start` up to but without `stop`, as a slice would take them.
 
         Use as `async with storage.get(...) as chunks`. A chunk is good until the next one is asked for: its buffer is
-        used again. Raises ObjectNotFound on entering. An object that is deleted meanwhile is read to its end, or
-        breaks off with an error, as every read does that does not come to the end; it never ends short in silence.
+        used again. `through` gets each one as soon as it is read, in a thread, and what it returns is yielded instead;
+        so work on it costs no further hop. Raises ObjectNotFound on entering. An object that is deleted meanwhile is
+        read to its end, or breaks off with an error, as every read does that does not come to the end; it never ends
+        short in silence.
         """
 
     async def head(self, tenant: str, key: str) -> int:

@@ -25,13 +25,14 @@ from nexarch.storage.contract import (
     ObjectExists,
     ObjectNotFound,
     StoredObject,
+    Through,
     UnsafeKey,
     split_key,
 )
 from nexarch.storage.local_walk import walk
 from nexarch.threads import run_in_thread
 
-READ_SIZE = 1 << 20  # so large that the hop to a thread costs little
+READ_SIZE = 2 << 20  # so large that the hop to a thread costs little
 # In each bucket: files that are being written; what a killed process leaves lies here. No key names it, since no
 # component begins with a dot.
 INCOMING = ".incoming"
@@ -74,7 +75,7 @@ class LocalStorage:
 
     @asynccontextmanager
     async def get(
-        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None
+        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None, through: Through = memoryview
     ) -> AsyncIterator[AsyncIterator[memoryview]]:
         """See `Storage`."""
         if start < 0 or (stop is not None and stop < start):
@@ -82,7 +83,7 @@ class LocalStorage:
         *folders, name = split_key(tenant, key)
         with ExitStack() as closing:
             file, size = await run_in_thread(self._open, [tenant, *folders], name, closing)
-            chunks = _read(file, start, size if stop is None else min(stop, size))
+            chunks = _read(file, start, size if stop is None else min(stop, size), through)
             try:
                 yield chunks
             finally:
@@ -223,14 +224,19 @@ class _Incoming:
             os.unlink(self._name, dir_fd=self._folder)
 
 
-async def _read(file: int, start: int, stop: int) -> AsyncGenerator[memoryview, None]:
-    """Yield the bytes from `start` to `stop` in views of one buffer."""
+async def _read(file: int, start: int, stop: int, through: Through) -> AsyncGenerator[memoryview, None]:
+    """Yield the bytes from `start` to `stop`, which are read into one buffer, as `through` makes them."""
     buffer = memoryview(bytearray(max(0, min(READ_SIZE, stop - start))))
+
+    def read() -> tuple[int, memoryview]:
+        count = os.preadv(file, [buffer[: stop - start]], start)
+        return count, through(buffer[:count])
+
     while start < stop:
-        count = await run_in_thread(os.preadv, file, [buffer[: stop - start]], start)
+        count, chunk = await run_in_thread(read)
         if not count:
             return  # cut short by somebody else; who reads it knows how long it should be
-        yield buffer[:count]
+        yield chunk
         start += count
 
 

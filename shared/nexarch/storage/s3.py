@@ -23,12 +23,14 @@ from nexarch.storage.contract import (
     ObjectExists,
     ObjectNotFound,
     StoredObject,
+    Through,
     split_key,
 )
 from nexarch.storage.s3_buckets import MARKER, Buckets
 from nexarch.storage.s3_errors import S3_ERRORS, error_code, translate
 from nexarch.storage.s3_put import CALL_TIMEOUT_S, Answer, Dialect, Put, S3Client
 from nexarch.storage.settings import StorageSettings
+from nexarch.threads import run_in_thread
 
 READ_SIZE = 1 << 20
 MOST_CONNECTIONS = 64  # each download and each part on its way holds one
@@ -117,7 +119,7 @@ class S3Storage:
 
     @asynccontextmanager
     async def get(
-        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None
+        self, tenant: str, key: str, *, start: int = 0, stop: int | None = None, through: Through = memoryview
     ) -> AsyncIterator[AsyncIterator[memoryview]]:
         """See `Storage`."""
         if start < 0 or (stop is not None and stop < start):
@@ -128,7 +130,7 @@ class S3Storage:
             if body is not None:
                 # Read to its end or closed: else its connection is never free again.
                 await closing.enter_async_context(body)
-            yield await closing.enter_async_context(aclosing(_read(body, tenant, name)))
+            yield await closing.enter_async_context(aclosing(_read(body, tenant, name, through)))
 
     async def head(self, tenant: str, key: str) -> int:
         """See `Storage`."""
@@ -244,8 +246,8 @@ async def _ask(call: Awaitable[Answer], tenant: str, name: str = "") -> Answer:
         raise translate(error, tenant, name) from error
 
 
-async def _read(body: Body | None, tenant: str, name: str) -> AsyncGenerator[memoryview, None]:
-    """Yield what comes; a body that ends before its length is an error of the line."""
+async def _read(body: Body | None, tenant: str, name: str, through: Through) -> AsyncGenerator[memoryview, None]:
+    """Yield what comes, as `through` makes it; a body that ends before its length is an error of the line."""
     while body is not None:
         try:
             chunk = await body.read(READ_SIZE)
@@ -253,7 +255,7 @@ async def _read(body: Body | None, tenant: str, name: str) -> AsyncGenerator[mem
             raise translate(error, tenant, name) from error
         if not chunk:
             return
-        yield memoryview(chunk)
+        yield await run_in_thread(through, memoryview(chunk))
 
 
 async def _nothing() -> AsyncIterator[Chunk]:

@@ -5,6 +5,8 @@ NEXARCH_TEST_S3_ACCESS_KEY and NEXARCH_TEST_S3_SECRET_KEY name, if they are set.
 """
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -144,6 +146,35 @@ async def test_a_deleted_object_is_gone_and_its_neighbour_stays(storage: Storage
     with pytest.raises(ObjectNotFound):
         await storage.head(TENANT, KEY)
     assert await content(storage, KEY + "0") == b"ten"
+
+
+async def test_chunks_come_as_what_a_function_makes_of_them_in_a_thread(storage: Storage) -> None:
+    text = os.urandom(5_000_000)
+    await storage.put(TENANT, KEY, stream(text))
+    threads: set[int] = set()
+
+    def invert_first(chunk: memoryview) -> memoryview:
+        threads.add(threading.get_ident())
+        return memoryview(bytes([chunk[0] ^ 0xFF]) + chunk[1:])
+
+    async with storage.get(TENANT, KEY, start=10, through=invert_first) as chunks:
+        received = [bytes(chunk) async for chunk in chunks]
+
+    assert b"".join(bytes([chunk[0] ^ 0xFF]) + chunk[1:] for chunk in received) == text[10:]
+    assert received[0][0] == text[10] ^ 0xFF
+    assert threading.get_ident() not in threads
+
+
+async def test_an_error_of_that_function_ends_the_reading(storage: Storage) -> None:
+    await storage.put(TENANT, KEY, stream(b"text"))
+
+    def refuse(chunk: memoryview) -> memoryview:
+        raise LookupError(bytes(chunk))
+
+    with pytest.raises(LookupError):
+        async with storage.get(TENANT, KEY, through=refuse) as chunks:
+            await anext(chunks)
+    assert await content(storage) == b"text"
 
 
 async def test_a_deleted_object_is_read_to_its_end_by_who_began_before(storage: Storage) -> None:

@@ -106,15 +106,24 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
     try:
         async with _open(request, download, part) as chunks:
             await _record(request, download, wanted)
-            await response.prepare(request)
             # If the rest turns out to be damaged, the frame breaks the connection: a body that ends early is no whole.
-            async for chunk in chunks:
-                await response.write(chunk)
+            await send_chunks(request, response, chunks)
     except ObjectMissing:
         await _row(request, download)  # RevisionNotFound if it was removed for good meanwhile: nothing is missing then
         raise
     await response.write_eof()
     return response
+
+
+async def send_chunks(request: web.Request, response: web.StreamResponse, chunks: AsyncIterator[memoryview]) -> None:
+    """Send each chunk to its last byte before the next is asked for, which comes into the same buffer."""
+    writer = await response.prepare(request)
+    assert writer is not None  # only a response that was sent has none
+    if request.transport is not None:  # else the client is gone, as `write` says
+        request.transport.set_write_buffer_limits(0)  # now `drain` waits until the transport holds nothing
+    async for chunk in chunks:
+        await response.write(chunk)
+        await writer.drain()
 
 
 async def _record(request: web.Request, download: Download, part: ByteRange | None) -> None:
