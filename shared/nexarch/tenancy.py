@@ -18,6 +18,7 @@ import structlog
 from nexarch.core_client import DatabaseAddress
 from nexarch.db import Connection, Pool, TypesOnceConnection, session_settings, set_codecs
 from nexarch.errors import Unavailable
+from nexarch.plain_first import PlainFirst
 
 log = structlog.get_logger(__name__)
 
@@ -151,8 +152,7 @@ class TenantPools:
             connection_class=TypesOnceConnection,
             reset=_leave_as_it_is,
             server_settings=self._session,
-            # On its way to this same machine nothing is to be hidden, and to ask for TLS costs a millisecond each time.
-            ssl=False if _is_here(address.host) else None,
+            connect=PlainFirst().connect if _is_here(address.host) else None,
         )
 
     async def _make_room(self, at_most: int) -> None:
