@@ -27,7 +27,7 @@ Every error is answered as `application/problem+json` (RFC 9457): `type` is `/pr
 `errors` is a list of `{"pointer", "detail"}`: where in the body (RFC 6901) or, after `?`, in the query. With 429 and
 503 comes `Retry-After`, and `retry_after_s` says the same.
 
-One answer is no problem document: what is not HTTP, or has a header over 8 KiB, gets 400 in plain text.
+One answer of a service is no problem document: what is not HTTP, or has a header over 8 KiB, gets 400 in plain text.
 
 This page is written from the error classes by `make docs`.
 """
@@ -41,8 +41,10 @@ Two have the same name as an answer, because they say the same of the file: `too
 | code | what it means |
 |---|---|
 """
-# What the frame makes of aiohttp's own errors and of those that nobody expected.
+# What the frame makes of aiohttp's own errors and of those that nobody expected, and what deploy/haproxy.cfg says.
 _FRAME = {
+    "bad-request": (400, "Said by the proxy in front: this is no HTTP request that can be read."),
+    "request-timeout": (408, "Said by the proxy in front: the headers did not come in time."),
     "method-not-allowed": (405, "The path exists, the method does not; `Allow` lists those that do."),
     "length-required": (411, "The request needs a Content-Length."),
     "expectation-failed": (417, "Only `Expect: 100-continue` is understood."),

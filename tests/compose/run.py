@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from compose import hardening
@@ -57,6 +58,8 @@ class Walk:
         self.step("Prometheus has a metric of every service", self.metrics)
         self.step("strangers at core-api", lambda: hardening.check_strangers(stack.core_url, self.operator))
         self.step("strangers at dms-ingest", lambda: hardening.check_strangers(stack.ingest_url, self.token))
+        self.step("the audit trail has the client's address", self.address)
+        self.step("a line breaks in the middle of a body", self.line_breaks)
         self.step("three workers, two dms-ingest", self.scale)
         self.step("the workers share the jobs", self.share)
         self.step("an upload goes on at the other dms-ingest", self.go_on_elsewhere)
@@ -130,6 +133,53 @@ class Walk:
         samples: list[dict[str, Any]] = json.loads(said)["data"]["result"]
         return samples
 
+    def address(self) -> str:
+        """`front` says who came to it; what a client says of itself counts for nothing."""
+        claimed = "192.0.2.77"
+        upload = self.announce(b"x")
+        self.call("PUT", f"{upload}/content?offset=0", b"x")
+        document = self.call("POST", f"{upload}/complete", b"", {"X-Forwarded-For": claimed})
+        (event,) = self.call("GET", f"{self.stack.ingest_url}/v1/audit?document={document['id']}", None)["items"]
+        networks = self.stack.inspect(self.stack.containers("front")[0])["NetworkSettings"]["Networks"]
+        fronts = {network["IPAddress"] for network in networks.values()}
+        require(event["address"] not in {None, claimed, *fronts}, f"{event['address']}; that of front is {fronts}")
+        return str(event["address"])
+
+    def line_breaks(self) -> str:
+        """What had arrived when the line of a client broke is there: no proxy kept it, or waits for more."""
+        content = os.urandom(8 * _MIB)
+        upload = self.announce(content)
+        target = urlsplit(upload)
+        head = (
+            f"PUT {target.path}/content?offset=0 HTTP/1.1\r\nHost: {target.netloc}\r\n"
+            f"Authorization: Bearer {self.token}\r\nContent-Type: application/octet-stream\r\n"
+            f"Content-Length: {len(content)}\r\n\r\n"
+        )
+        sent = content[: len(content) // 2]
+        with socket.create_connection((target.hostname, target.port), timeout=60) as line:
+            line.sendall(head.encode() + sent)
+
+        def received() -> int:
+            found = sum(end - start for start, end in self.ranges(upload))
+            return found if found > 0.9 * len(sent) else 0
+
+        began = time.monotonic()
+        kept = eventually(received, within_s=30)
+        require(self.ranges(upload) == [(0, kept)], "they are not the first ones")
+        self.call("PUT", f"{upload}/content?offset={kept}", content[kept:])
+        self.call("POST", f"{upload}/complete", b"")
+        return f"{kept} of {len(sent)} bytes were kept after {time.monotonic() - began:.1f} s"
+
+    def ranges(self, upload: str) -> list[tuple[int, int]]:
+        """What of an upload has come."""
+        return [(found["start"], found["end"]) for found in self.call("GET", upload, None)["received"]]
+
+    def announce(self, content: bytes) -> str:
+        """Open an upload, and return its URL."""
+        url = f"{self.stack.ingest_url}/v1/uploads"
+        body = {"filename": "announced.bin", "mime_type": "application/octet-stream", "size": len(content)}
+        return f"{url}/{self.call('POST', url, json.dumps(body).encode())['id']}"
+
     def scale(self) -> str:
         self.stack.compose("up", "-d", "--no-build", "--scale", "dms-worker=3", "--scale", "dms-ingest=2")
         self.stack.wait_healthy()
@@ -162,9 +212,7 @@ class Walk:
         self.log_in()
         content = os.urandom(8 * _MIB)
         half = len(content) // 2
-        url = f"{self.stack.ingest_url}/v1/uploads"
-        body = {"filename": "halves.bin", "mime_type": "application/octet-stream", "size": len(content)}
-        upload = f"{url}/{self.call('POST', url, json.dumps(body).encode())['id']}"
+        upload = self.announce(content)
         request_id = uuid4().hex
         self.call("PUT", f"{upload}/content?offset=0", content[:half], {"X-Request-Id": request_id})
         replicas = self.stack.containers("dms-ingest")
@@ -223,7 +271,7 @@ class Walk:
         require(done.returncode == 0, f"nexarch {arguments[0]}: {done.stderr[-2000:]}")
         return json.loads(done.stdout) if done.stdout else None
 
-    def call(self, method: str, url: str, body: bytes, headers: dict[str, str] | None = None) -> Any:  # noqa: ANN401
+    def call(self, method: str, url: str, body: bytes | None, headers: dict[str, str] | None = None) -> Any:  # noqa: ANN401
         """The JSON that a service answers."""
         given = {"Content-Type": "application/json" if method == "POST" else "application/octet-stream"}
         if self.token:

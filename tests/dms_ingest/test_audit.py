@@ -194,6 +194,20 @@ async def test_behind_a_proxy_that_we_trust_the_address_is_the_clients(
     assert event["address"] == "203.0.113.9"
 
 
+async def test_behind_the_front_the_address_is_what_it_says_last(
+    core_api: CoreApi, bus_dsn: str, tmp_path: Path, admin: Person
+) -> None:
+    settings = ingest_settings(core_api, bus_dsn, tmp_path, front="localhost", trusted_proxies="10.0.0.0/8")
+    async with run_ingest(settings) as ingest:
+        document = await ingest.upload(admin, PDF)
+        headers = {"X-Forwarded-For": "1.2.3.4, 203.0.113.9, 10.0.0.7"}  # a proxy of the user's stands before the front
+        await ingest.call(admin, "DELETE", f"/v1/documents/{document['id']}", headers=headers)
+
+        [event] = await events(ingest, admin, action="document.deleted")
+
+    assert event["address"] == "203.0.113.9"
+
+
 async def test_the_tenants_role_can_neither_change_nor_remove_events(tenant_conn: Connection) -> None:
     await record(tenant_conn, Action.DOCUMENT_DELETED, user_id=None)
 

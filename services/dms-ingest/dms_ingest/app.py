@@ -5,7 +5,8 @@ from importlib.metadata import version
 from aiohttp import web
 
 from dms_ingest import resources
-from dms_ingest.keys import SETTINGS
+from dms_ingest.front import Front
+from dms_ingest.keys import FRONT, SETTINGS
 from dms_ingest.routes import ROUTES
 from dms_ingest.settings import Settings
 from dms_ingest.views import tus
@@ -25,6 +26,7 @@ def create_app(settings: Settings) -> web.Application:
     """Make the application; opens nothing."""
     app = create_base_app(INFO, operators.authenticate, ROUTES, internal=settings.internal_port is not None)
     app[SETTINGS] = settings
+    app[FRONT] = Front(settings.front)
     app[operators.OPERATOR_FAILURES] = FailureLimiter()
     app.on_response_prepare.append(tus.add_headers)
     app.middlewares.append(remember_client)

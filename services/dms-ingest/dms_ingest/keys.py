@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from dms_ingest.completing import Completer
+from dms_ingest.front import Front
 from dms_ingest.new_buckets import NewBuckets
 from dms_ingest.receiving import Receiver
 from dms_ingest.settings import Settings
@@ -12,6 +13,7 @@ from dms_ingest.usage_delivery import UsageDelivery
 from nexarch.storage import Storage
 
 SETTINGS: web.AppKey[Settings] = web.AppKey("settings", Settings)
+FRONT: web.AppKey[Front] = web.AppKey("front", Front)
 STORAGE: web.AppKey[Storage] = web.AppKey("storage", Storage)
 NEW_BUCKETS: web.AppKey[NewBuckets] = web.AppKey("new_buckets", NewBuckets)
 STAGING: web.AppKey[Staging] = web.AppKey("staging", Staging)

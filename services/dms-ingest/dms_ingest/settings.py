@@ -72,6 +72,8 @@ class Settings(TenantModuleSettings):
     upload_idle_s: float = Field(default=60.0, gt=0)
     # Comma-separated networks, as 10.0.0.0/8. Of a request that comes from one, X-Forwarded-For says whose it is.
     trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
+    # The host of the proxy right before this service, believed in the same way whatever addresses its name has.
+    front: str | None = Field(default=None, min_length=1)
     # Comma-separated: whose pages may use /files/ from a browser, as https://app.example.org; * for all.
     cors_origins: Annotated[frozenset[str], NoDecode] = frozenset()
 

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from dms_ingest import audit_trail
 from dms_ingest.audit_trail import AuditEvent, AuditFilter
-from dms_ingest.keys import SETTINGS
+from dms_ingest.keys import FRONT, SETTINGS
 from nexarch.audit import Action, Client, current_client
 from nexarch.client_address import client_address
 from nexarch.pages import PageQuery, decode_id, page_of
@@ -69,7 +69,8 @@ async def list_events(request: web.Request, query: AuditQuery) -> web.Response:
 async def remember_client(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let the events of this request say where it came from."""
     forwarded_for = request.headers.getall(hdrs.X_FORWARDED_FOR, [])
-    address = client_address(request.remote, forwarded_for, request.app[SETTINGS].trusted_proxies)
+    trusted = (*await request.app[FRONT].networks(), *request.app[SETTINGS].trusted_proxies)
+    address = client_address(request.remote, forwarded_for, trusted)
     current_client.set(Client(request.get(REQUEST_ID), address))
     return await handler(request)
 
