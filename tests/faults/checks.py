@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Set
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,12 +11,15 @@ import aiohttp
 
 from faults.client import Client
 from faults.documents import File
+from faults.orphans import Orphans, new_orphans
 from faults.stack import Stack
 from nexarch.crypto.layout import NXO1
+from support.waiting import eventually
 
 Acknowledged = Mapping[UUID, File]
 
 _DOWNLOADS_AT_ONCE = 4
+_CHECKED_WITHIN_S = 300.0
 
 
 async def unfinished(stack: Stack, http: aiohttp.ClientSession, acknowledged: Acknowledged) -> list[str]:
@@ -66,16 +70,45 @@ async def wrong_usage(stack: Stack, http: aiohttp.ClientSession, acknowledged: A
     found = {
         "the tenant's counter": row["used_bytes"],
         "the rows of its objects": row["listed_bytes"],
-        "its objects in the store": sum(NXO1.plaintext_size(size) for key, size in objects.items() if key in in_use),
+        "its objects in the store": sum(
+            NXO1.plaintext_size(stored.size) for key, stored in objects.items() if key in in_use
+        ),
         "core-api": await _told_usage(stack, http),
     }
     expected = sum(file.size for file in acknowledged.values())
     return [f"{where}: {value} bytes, {expected} were uploaded" for where, value in found.items() if value != expected]
 
 
-async def objects_without_row(stack: Stack) -> Set[str]:
-    """The keys of objects that no row knows, not even one that says that it is to be deleted."""
-    return (await stack.objects()).keys() - await _keys_in_use(stack)
+async def orphans(stack: Stack, known: Set[str], since: datetime) -> Orphans:
+    """The objects that no row knows, not even one that says that it is to be deleted; see `new_orphans`."""
+    return new_orphans(await stack.objects(), await _keys_in_use(stack), known, since=since)
+
+
+async def wrong_report(stack: Stack, http: aiohttp.ClientSession, known_orphans: int) -> list[str]:
+    """What the platform's own check of the whole store finds other than this run: it reads every object."""
+    tenant = {"tenant": stack.tenant}
+    headers = {"Authorization": f"Bearer {stack.operator_token}"}
+    url = f"{stack.ingest_url}/v1/store-checks"
+    report: dict[str, Any] = {}
+
+    async def is_finished() -> bool:
+        async with http.get(f"{url}/{ordered['id']}", params=tenant, headers=headers) as response:
+            response.raise_for_status()
+            report.update(await response.json())
+        return report["finished_at"] is not None
+
+    async with http.post(url, json={"scope": "all"}, params=tenant, headers=headers) as response:
+        response.raise_for_status()
+        ordered = await response.json()
+    await eventually(is_finished, within_s=_CHECKED_WITHIN_S, every_s=0.5)
+    expected = {
+        "missing": 0,
+        "damaged": 0,
+        "unreadable_keys": 0,
+        "orphans_removed": 0,
+        "orphans_young": known_orphans,
+    }
+    return [f"check-store found {name}: {report[name]}, not {n}" for name, n in expected.items() if report[name] != n]
 
 
 def _wrong_row(file: File, row: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from io import BytesIO
@@ -37,11 +37,26 @@ _AGAIN = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE, HTTPS
 
 @dataclass(slots=True)
 class Seen:
-    """What the clients met, by what it was: how often."""
+    """What the clients met, by what it was: how often; and what they sent while `stands` was set."""
 
     allowed: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     sent_bytes: int = 0
+    stands: bool = False
+    uploads_meanwhile: int = 0  # begun
+    requests_meanwhile: int = 0  # sent
+    done_meanwhile: int = 0  # of these requests: those that succeeded, be it later
+
+
+@dataclass(frozen=True, slots=True)
+class Halfway:
+    """Half of a body is sent: the client says so, and sends the rest when it is told to go on."""
+
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+Body = BytesIO | AsyncIterator[bytes] | None
 
 
 class GivenUp(Exception):
@@ -84,14 +99,17 @@ class Client:
         self._token = ""
         self._token_at = 0.0
         self._wrong = 0
+        self._halfway: Halfway | None = None
 
-    async def upload(self, file: File) -> UUID:
+    async def upload(self, file: File, halfway: Halfway | None = None) -> UUID:
         """Upload a file, however long it takes, and return the document's id: from now on it is acknowledged.
 
-        Raises GivenUp where wrong answers do not end.
+        With `halfway` the first body stops there. Raises GivenUp where wrong answers do not end.
         """
         self._wrong = 0
+        self._halfway = halfway
         upload = _Upload(file, await asyncio.to_thread(file.content))
+        self._seen().uploads_meanwhile += self._seen().stands
         attempt = self._by_tus if file.face == "tus" else self._by_json
         while True:
             try:
@@ -154,10 +172,18 @@ class Client:
         data: bytes = b"",
     ) -> Answer:
         sent = dict(headers or {}) | await self._authorization()
-        body = BytesIO(data) if data else None
-        answer = await self._request(method, self._stack.ingest_url + path, sent, fields, body)
+        answer = await self._request(method, self._stack.ingest_url + path, sent, fields, self._body(sent, data))
         self._seen().sent_bytes += len(data)
         return answer
+
+    def _body(self, headers: dict[str, str], data: bytes) -> Body:
+        if not data:
+            return None
+        if self._halfway is None:
+            return BytesIO(data)
+        headers["Content-Length"] = str(len(data))
+        halfway, self._halfway = self._halfway, None
+        return _halves(data, halfway)
 
     async def _authorization(self) -> dict[str, str]:
         if time.monotonic() > self._token_at + _FRESH_S:
@@ -174,16 +200,18 @@ class Client:
         self._token = answer.body["access_token"]
         self._token_at = time.monotonic()
 
-    async def _request(
-        self, method: str, url: str, headers: Mapping[str, str], fields: object, body: BytesIO | None
-    ) -> Answer:
+    async def _request(self, method: str, url: str, headers: Mapping[str, str], fields: object, body: Body) -> Answer:
         """Make a request whose success is all that the caller knows what to do with; else raise Interrupted."""
+        seen = self._seen()
+        meanwhile = seen.stands
+        seen.requests_meanwhile += meanwhile
         try:
             async with self._http.request(
                 method, url, headers=headers, json=fields, data=body, timeout=_TIMEOUT
             ) as response:
                 content = _json(await response.read())
                 if response.status < HTTPStatus.BAD_REQUEST:
+                    seen.done_meanwhile += meanwhile
                     return Answer(response.headers, content)
                 raise self._refusal(method, response, content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -203,6 +231,14 @@ class Client:
         if self._wrong > _MOST_WRONG:
             raise GivenUp(f"{method} {_route(response.url.path)} is answered {name} again and again")
         return Interrupted(float(again_s or _WRONG_PAUSE_S))
+
+
+async def _halves(data: bytes, halfway: Halfway) -> AsyncIterator[bytes]:
+    middle = len(data) // 2
+    yield data[:middle]
+    halfway.reached.set()
+    await halfway.go_on.wait()
+    yield data[middle:]
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - JSON

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import aiohttp
 
 from compose.stack import ROOT
 from compose.stack import Stack as Project
-from faults.stack import SERVICES, Part, Service
+from faults.bus import drop_bus
+from faults.stack import KNOWN_WITHIN_S, SERVICES, Part, Service, StoredFile
+from support.waiting import eventually
 
 _TENANT = "faults"
 _EMAIL = "ada@example.org"
@@ -42,12 +45,22 @@ _FILLER = "/srv/staging/.filler"
 _FILL = """
 import contextlib, os, sys, time
 with open(sys.argv[1], 'ab', buffering=0) as file:
-    print('filling', flush=True)
     while os.path.exists(sys.argv[1]):
         with contextlib.suppress(OSError):
             while True:
                 file.write(bytes(1 << 16))
         time.sleep(0.05)
+"""
+_PROBE = """
+import errno, pathlib
+probe = pathlib.Path('/srv/staging/.probe')
+try:
+    probe.write_bytes(bytes(1))
+    print('room')
+except OSError as error:
+    print(errno.errorcode[error.errno])
+finally:
+    probe.unlink(missing_ok=True)
 """
 _LIST = """
 import asyncio, json, sys
@@ -56,7 +69,8 @@ from nexarch.storage import open_storage
 
 async def main():
     async with open_storage(Settings()) as store:
-        print(json.dumps({o.key: o.size_bytes async for o in store.list_objects(sys.stdin.read())}))
+        listing = store.list_objects(sys.stdin.read())
+        print(json.dumps([(o.key, o.size_bytes, o.modified_at.isoformat()) async for o in listing]))
 
 asyncio.run(main())
 """
@@ -70,6 +84,7 @@ class ComposeStack:
 
     def __init__(self, project: Project, operator_token: str, password: str) -> None:
         self._project = project
+        self._containers: dict[str, str] = {}
         self.core_url = project.core_url
         self.ingest_url = project.ingest_url
         self.operator_token = operator_token
@@ -77,48 +92,74 @@ class ComposeStack:
         self.email = _EMAIL
         self.password = password
 
-    async def kill(self, service: Service) -> None:
+    @asynccontextmanager
+    async def killed(self, service: Service) -> AsyncIterator[None]:
         """See `Stack`; Docker starts the container again by itself."""
+        before = await self._pid(service)
         await self._exec(service, "python3", "-c", _KILL)
+        await self._until_gone(service, before)
+        yield
 
-    async def restart_postgres(self) -> None:
+    @asynccontextmanager
+    async def restarted_postgres(self) -> AsyncIterator[None]:
         """See `Stack`."""
-        await self._compose("restart", "postgres")
+        # `restart` in its two steps: while Docker does both at once it does not say that the first is done.
+        before = await self._pid("postgres")
+        await self._compose("stop", "postgres")
+        await self._until_gone("postgres", before)
+        start = asyncio.create_task(self._compose("start", "postgres"))
+        try:
+            yield
+        finally:
+            await start
 
     @asynccontextmanager
     async def stopped(self, part: Part) -> AsyncIterator[None]:
         """See `Stack`."""
         container = _CONTAINERS.get(part, part)
+        before = await self._pid(container)
         await self._compose("stop", container)
-        yield
-        await self._compose("start", container)
+        await self._until_gone(container, before)
+        try:
+            yield
+        finally:
+            await self._compose("start", container)
 
     @asynccontextmanager
     async def paused(self, service: Service) -> AsyncIterator[None]:
         """See `Stack`."""
+
+        async def stands() -> bool:
+            return await self._inspect(service, "{{.State.Paused}}") == "true"
+
         await self._compose("pause", service)
-        yield
-        await self._compose("unpause", service)
+        try:
+            await eventually(stands, within_s=KNOWN_WITHIN_S)
+            yield
+        finally:
+            await self._compose("unpause", service)
 
     @asynccontextmanager
     async def full_disk(self) -> AsyncIterator[None]:
         """See `Stack`."""
-        container = await self._container("staging-holder")
-        filler = await asyncio.create_subprocess_exec(
-            *("docker", "exec", container, "python3", "-c", _FILL, _FILLER), stdout=asyncio.subprocess.PIPE
-        )
-        assert filler.stdout is not None
-        await filler.stdout.readline()
+
+        async def is_full() -> bool:
+            return await self._exec("dms-ingest", "python3", "-c", _PROBE) == "ENOSPC"
+
+        holder = await self._container("staging-holder")
+        filler = await asyncio.create_subprocess_exec("docker", "exec", holder, "python3", "-c", _FILL, _FILLER)
         try:
+            await eventually(is_full, within_s=KNOWN_WITHIN_S)
             yield
         finally:
-            await self._exec("staging-holder", "rm", _FILLER)
+            await self._exec("staging-holder", "rm", "-f", _FILLER)
             await filler.wait()
 
-    async def drop_bus(self) -> int:
+    @asynccontextmanager
+    async def dropped_bus(self) -> AsyncIterator[None]:
         """See `Stack`."""
-        sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'nexarch_bus'"
-        return len(await self.rows("postgres", sql))
+        await drop_bus(self)
+        yield
 
     async def unready(self) -> list[str]:
         """See `Stack`; asked inside the containers, where /readyz is open."""
@@ -131,10 +172,10 @@ class ComposeStack:
         rows: list[dict[str, Any]] = json.loads(await self._exec("postgres", "sh", "-c", _QUERY, database, stdin=query))
         return rows
 
-    async def objects(self) -> dict[str, int]:
+    async def objects(self) -> dict[str, StoredFile]:
         """See `Stack`."""
-        objects: dict[str, int] = json.loads(await self._exec("dms-worker", "python3", "-c", _LIST, stdin=self.tenant))
-        return objects
+        listing = json.loads(await self._exec("dms-worker", "python3", "-c", _LIST, stdin=self.tenant))
+        return {key: StoredFile(size, datetime.fromisoformat(put_at)) for key, size, put_at in listing}
 
     async def versions(self) -> dict[str, str]:
         """See `Stack`."""
@@ -155,9 +196,24 @@ class ComposeStack:
     async def _compose(self, *arguments: str) -> str:
         return await asyncio.to_thread(self._project.compose, *arguments)
 
+    async def _pid(self, container: str) -> int:
+        """The process that the container consists of; 0 while it does not run."""
+        return int(await self._inspect(container, "{{.State.Pid}}"))
+
+    async def _until_gone(self, container: str, pid: int) -> None:
+        async def is_gone() -> bool:
+            return await self._pid(container) != pid
+
+        await eventually(is_gone, within_s=KNOWN_WITHIN_S)
+
+    async def _inspect(self, service: str, what: str) -> str:
+        return await _run("docker", "inspect", "--format", what, await self._container(service))
+
     async def _container(self, service: str) -> str:
-        (container,) = await asyncio.to_thread(self._project.containers, service)
-        return container
+        """Its id, which it keeps for as long as the project is up."""
+        if service not in self._containers:
+            (self._containers[service],) = await asyncio.to_thread(self._project.containers, service)
+        return self._containers[service]
 
     async def _exec(self, service: str, *command: str, stdin: str = "") -> str:
         return await _run("docker", "exec", "-i", await self._container(service), *command, stdin=stdin)

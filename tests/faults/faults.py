@@ -1,9 +1,9 @@
 """The faults, in the order in which they are done."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from functools import partial
+from typing import Literal
 
 from faults.stack import Part, Service, Stack
 
@@ -16,52 +16,65 @@ class Times:
     paused_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault: `do` returns when it is over, and what is left to do is the platform's."""
+    """One fault, and how one can tell that it was real."""
 
     name: str
-    do: Callable[[Stack, Times], Awaitable[None]]
+    standing: Callable[[Stack], AbstractAsyncContextManager[None]]  # within it the fault is known to stand
+    lasts: Literal["away", "paused"] | None = None  # None: it has happened once it stands
+    # Of this, one at least must have come to the clients; where nothing is named they need not notice.
+    shows: Sequence[str] = ()
+    # Whether it can fall between an object and its row: whoever completed an upload was killed or paused, or could not
+    # learn what the database or the store had done.
+    cuts_completes: bool = False
+
+    def lasts_s(self, times: Times) -> float | None:
+        """For how long it is to stand; None where it has happened once it stands."""
+        return None if self.lasts is None else {"away": times.away_s, "paused": times.paused_s}[self.lasts]
 
 
-async def _kill(service: Service, stack: Stack, _times: Times) -> None:
-    await stack.kill(service)
+def _killed(service: Service) -> Callable[[Stack], AbstractAsyncContextManager[None]]:
+    return lambda stack: stack.killed(service)
 
 
-async def _restart_postgres(stack: Stack, _times: Times) -> None:
-    await stack.restart_postgres()
+def _stopped(part: Part) -> Callable[[Stack], AbstractAsyncContextManager[None]]:
+    return lambda stack: stack.stopped(part)
 
 
-async def _stop(part: Part, stack: Stack, times: Times) -> None:
-    async with stack.stopped(part):
-        await asyncio.sleep(times.away_s)
+def _paused(service: Service) -> Callable[[Stack], AbstractAsyncContextManager[None]]:
+    return lambda stack: stack.paused(service)
 
 
-async def _pause(service: Service, stack: Stack, times: Times) -> None:
-    async with stack.paused(service):
-        await asyncio.sleep(times.paused_s)
-
-
-async def _fill_disk(stack: Stack, times: Times) -> None:
-    async with stack.full_disk():
-        await asyncio.sleep(times.away_s)
-
-
-async def _drop_bus(stack: Stack, _times: Times) -> None:
-    assert await stack.drop_bus(), "nobody was on the bus"
-
+_LINE = ("broken line", "no connection", "silent line")
+_NOT_READY = ("503 unavailable", "503 to HEAD")  # what stands before it says that no dms-ingest is ready
 
 FAULTS = (
-    Fault("core-api killed", partial(_kill, "core-api")),
-    Fault("dms-ingest killed", partial(_kill, "dms-ingest")),
-    Fault("dms-worker killed", partial(_kill, "dms-worker")),
-    Fault("alerter killed", partial(_kill, "alerter")),
-    Fault("PostgreSQL restarted", _restart_postgres),
-    Fault("PostgreSQL away", partial(_stop, "PostgreSQL")),
-    Fault("object store away", partial(_stop, "object store")),
-    Fault("core-api away", partial(_stop, "core-api")),
-    Fault("staging disk full", _fill_disk),
-    Fault("event bus dropped", _drop_bus),
-    Fault("dms-ingest paused", partial(_pause, "dms-ingest")),
-    Fault("dms-worker paused", partial(_pause, "dms-worker")),
+    Fault(name="core-api killed", standing=_killed("core-api")),
+    Fault(name="dms-ingest killed", standing=_killed("dms-ingest"), shows=_LINE, cuts_completes=True),
+    Fault(name="dms-worker killed", standing=_killed("dms-worker")),
+    Fault(name="alerter killed", standing=_killed("alerter")),
+    # A request may wait for so short a time, and notice nothing.
+    Fault(name="PostgreSQL restarted", standing=lambda stack: stack.restarted_postgres(), cuts_completes=True),
+    Fault(
+        name="PostgreSQL away",
+        standing=_stopped("PostgreSQL"),
+        lasts="away",
+        shows=("503 database-away", "503 core-api-away", *_NOT_READY),
+        cuts_completes=True,
+    ),
+    Fault(
+        name="object store away",
+        standing=_stopped("object store"),
+        lasts="away",
+        shows=("503 storage-away", *_NOT_READY),
+        cuts_completes=True,
+    ),
+    Fault(name="core-api away", standing=_stopped("core-api"), lasts="away", shows=("503 core-api-away", *_NOT_READY)),
+    Fault(
+        name="staging disk full", standing=lambda stack: stack.full_disk(), lasts="away", shows=("507 staging-full",)
+    ),
+    Fault(name="event bus dropped", standing=lambda stack: stack.dropped_bus()),
+    Fault(name="dms-ingest paused", standing=_paused("dms-ingest"), lasts="paused", cuts_completes=True),
+    Fault(name="dms-worker paused", standing=_paused("dms-worker"), lasts="paused"),
 )

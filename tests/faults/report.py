@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from faults.client import Seen
 from faults.run import CLIENTS, Outcome, Plan
 
 PAGE = Path(__file__).parents[2] / "docs/faults.md"
 
 TITLES = {"up": "`nexarch up`", "compose": "Containers"}
-_HEADERS = ("what was done", "clients saw, but for success", "ready again", "all done", "objects left", "wrong")
+_HEADERS = (
+    *("what was done", "begun meanwhile", "clients saw, but for success", "ready again", "all done"),
+    *("new orphans", "wrong"),
+)
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -64,12 +68,18 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     problems = outcome.all_problems()
     return (
         outcome.fault,
+        _meanwhile(outcome.seen),
         seen,
         _seconds(outcome.ready_s),
         _seconds(outcome.done_s),
-        str(outcome.left_objects),
+        str(outcome.new_orphans),
         str(len(problems)) if problems else "nothing",
     )
+
+
+def _meanwhile(seen: Seen) -> str:
+    done = "all" if seen.done_meanwhile == seen.requests_meanwhile else str(seen.done_meanwhile)
+    return f"{seen.uploads_meanwhile} uploads; {seen.requests_meanwhile} requests, {done} done"
 
 
 def _seconds(value: float | None) -> str:

@@ -1,9 +1,10 @@
-"""One run: for each fault a part of the files goes up, the fault is done in the middle of it, and all is checked."""
+"""One run: for each fault a part of the files goes up, the fault comes in the middle of it, and all is checked."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from uuid import UUID
 
 import aiohttp
@@ -12,11 +13,13 @@ from faults import checks
 from faults.client import Client, GivenUp, Seen
 from faults.documents import File, make_files
 from faults.faults import FAULTS, Fault, Times
+from faults.round import Round
 from faults.stack import Stack
 from support.waiting import eventually
 
 CLIENTS = 4
 _LOOK_EVERY_S = 0.2
+_STAYS_S = 1.5  # longer than a service keeps the answer of its checks
 _ROOM = 64 << 20  # bytes
 
 Say = Callable[[str], None]
@@ -45,14 +48,14 @@ SHORT = Plan(documents=96, largest=4 << 20, times=Times(away_s=4, paused_s=6))
 
 @dataclass(slots=True)
 class Outcome:
-    """What one fault did; times in seconds from its end."""
+    """What one fault did; times in seconds from its end, or from when it stood if it does not last."""
 
     fault: str
     seen: Seen = field(default_factory=Seen)
     uploads: int = 0
-    ready_s: float | None = None  # until every /readyz said 200
+    ready_s: float | None = None  # until every /readyz said 200, and went on to say so
     done_s: float | None = None  # until nothing was left to do: uploads, jobs, usage
-    left_objects: int = 0  # in the store without a row, as a crash between the two leaves them
+    new_orphans: int = 0  # objects without a row, as a crash between the two leaves them
     problems: list[str] = field(default_factory=list)
 
     def all_problems(self) -> list[str]:
@@ -69,9 +72,10 @@ class Run:
     say: Say
     outcomes: list[Outcome] = field(default_factory=list)
     acknowledged: dict[UUID, File] = field(default_factory=dict)
+    orphans: set[str] = field(default_factory=set)  # keys
 
     async def all_faults(self) -> None:
-        """Do every fault of the plan, one after the other."""
+        """Do every fault of the plan, one after the other; at the end the platform checks its store itself."""
         files = make_files(self.plan.seed, self.plan.documents, self.plan.largest)
         async with aiohttp.ClientSession() as http:
             clients = [Client(http, self.stack, lambda: self.outcomes[-1].seen) for _ in range(CLIENTS)]
@@ -83,6 +87,8 @@ class Run:
                     await self._one(fault, files[number :: len(self.plan.faults)], clients, http, outcome)
                 for problem in outcome.all_problems():
                     self.say(f"  ✗ {problem}")
+            with _told(self.outcomes[-1]):
+                self.outcomes[-1].problems += await checks.wrong_report(self.stack, http, len(self.orphans))
 
     async def _one(
         self,
@@ -92,43 +98,55 @@ class Run:
         http: aiohttp.ClientSession,
         outcome: Outcome,
     ) -> None:
-        in_the_middle = asyncio.Event()
-        waiting = list(files)
-
-        async def upload_all(client: Client) -> None:
-            try:
-                while waiting:
-                    file = waiting.pop()
-                    self.acknowledged[await client.upload(file)] = file
-                    outcome.uploads += 1
-                    if outcome.uploads >= len(files) // 4:
-                        in_the_middle.set()
-            finally:
-                in_the_middle.set()
-
-        loop = asyncio.get_running_loop()
-        uploads = [asyncio.create_task(upload_all(client)) for client in clients]
+        began_at = datetime.now(UTC).replace(microsecond=0)  # the store tells whole seconds
+        known = len(self.acknowledged)
+        uploads = Round(files, clients, self.acknowledged)
         try:
             async with asyncio.timeout(self.plan.patience_s + self.plan.times.paused_s):
-                await in_the_middle.wait()
-                await fault.do(self.stack, self.plan.times)
-                over_at = loop.time()
-                await eventually(self._is_ready, within_s=self.plan.patience_s, every_s=_LOOK_EVERY_S)
-                outcome.ready_s = loop.time() - over_at
-                await asyncio.gather(*uploads)
+                await uploads.begin()
+                over_at = await self._stand(fault, uploads, outcome)
+                await uploads.finish()
         finally:
-            for upload in uploads:
-                upload.cancel()
-            await asyncio.gather(*uploads, return_exceptions=True)
-        uploaded_s = loop.time() - over_at
+            await uploads.break_off()
+            outcome.uploads = len(self.acknowledged) - known
+        uploaded_s = _now() - over_at
         outcome.problems += await self._left_undone(http)
-        outcome.done_s = loop.time() - over_at
+        outcome.done_s = _now() - over_at
         times = (outcome.ready_s, uploaded_s, outcome.done_s)
         self.say("  ready after {:.1f} s, uploaded after {:.1f} s, done after {:.1f} s".format(*times))
+        outcome.problems += not_felt(fault, outcome.seen)
         await self._check(clients[0], http, outcome)
+        await self._check_orphans(fault, began_at, outcome)
 
-    async def _is_ready(self) -> bool:
-        return not await self.stack.unready()
+    async def _stand(self, fault: Fault, uploads: Round, outcome: Outcome) -> float:
+        """Let the fault come and go; returns when it was over."""
+        lasts_s = fault.lasts_s(self.plan.times)
+        async with fault.standing(self.stack):
+            outcome.seen.stands = True
+            over_at = _now()
+            # What does not last counts until its traces are gone.
+            passing = self._until_ready() if lasts_s is None else asyncio.sleep(lasts_s, _now())
+            _, ready_at = await asyncio.gather(uploads.meet(lasts_s), passing)
+            outcome.seen.stands = False
+        if lasts_s is not None:
+            over_at = _now()
+            ready_at = await self._until_ready()
+        outcome.ready_s = ready_at - over_at
+        return over_at
+
+    async def _until_ready(self) -> float:
+        """Wait until every service is ready and stays so; returns since when it was."""
+        since: float | None = None
+
+        async def is_ready_for_good() -> bool:
+            nonlocal since
+            asked_at = _now()
+            since = None if await self.stack.unready() else since or asked_at
+            return since is not None and _now() - since > _STAYS_S
+
+        await eventually(is_ready_for_good, within_s=self.plan.patience_s, every_s=_LOOK_EVERY_S)
+        assert since is not None
+        return since
 
     async def _left_undone(self, http: aiohttp.ClientSession) -> list[str]:
         left: list[str] = []
@@ -145,7 +163,26 @@ class Run:
         outcome.problems += await checks.wrong_rows(self.stack, self.acknowledged)
         outcome.problems += await checks.wrong_bytes(client, self.acknowledged)
         outcome.problems += await checks.wrong_usage(self.stack, http, self.acknowledged)
-        outcome.left_objects = len(await checks.objects_without_row(self.stack))
+
+    async def _check_orphans(self, fault: Fault, began_at: datetime, outcome: Outcome) -> None:
+        found = await checks.orphans(self.stack, self.orphans, began_at)
+        outcome.problems += found.unexplained(outcome.seen.allowed.total() if fault.cuts_completes else 0)
+        outcome.new_orphans = len(found.young | found.old)
+        self.orphans |= found.young | found.old
+
+
+def not_felt(fault: Fault, seen: Seen) -> list[str]:
+    """Why this round shows nothing of its fault; empty where it does."""
+    problems = []
+    if not seen.uploads_meanwhile or not seen.requests_meanwhile:
+        problems.append("no upload began while the fault stood: this row shows nothing of it")
+    if fault.shows and not any(seen.allowed[what] for what in fault.shows):
+        problems.append(f"no client met any of what this fault shows: {', '.join(fault.shows)}")
+    return problems
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @contextlib.contextmanager

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+
+from faults.stack import KNOWN_WITHIN_S
+from support.waiting import eventually
 
 _PIECE = b"\0" * (1 << 16)
 _AGAIN_S = 0.05
@@ -38,7 +42,12 @@ class StagingDisk:
             return
         filler = self._folder / ".filler"
         filling = asyncio.create_task(_fill(filler))
+
+        async def is_full() -> bool:
+            return _is_full(self._folder)
+
         try:
+            await eventually(is_full, within_s=KNOWN_WITHIN_S)
             yield
         finally:
             filling.cancel()
@@ -60,6 +69,17 @@ async def _fill(filler: Path) -> None:
                 while True:
                     file.write(_PIECE)
             await asyncio.sleep(_AGAIN_S)
+
+
+def _is_full(folder: Path) -> bool:
+    probe = folder / ".probe"
+    try:
+        probe.write_bytes(b"\0")
+    except OSError as error:
+        return error.errno == errno.ENOSPC
+    finally:
+        probe.unlink(missing_ok=True)
+    return False
 
 
 @contextmanager

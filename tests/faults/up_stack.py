@@ -5,15 +5,16 @@ import json
 import os
 import platform
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from faults.stack import SERVICES, Part, Service
+from faults.bus import drop_bus
+from faults.stack import KNOWN_WITHIN_S, SERVICES, Part, Service, StoredFile
 from faults.staging_disk import StagingDisk, staging_disk
 from nexarch.db import connect
 from nexarch.postgres import PostgresServer
@@ -25,7 +26,6 @@ from support.waiting import eventually
 
 _BUCKET = "nexarch-{tenant}"
 _STALE_AFTER_S = "10"  # a minute by default: for so long the job of a killed worker waits
-_ENDED_WITHIN_S = 60.0
 
 
 class UpStack:
@@ -43,37 +43,39 @@ class UpStack:
         self.email = endpoints["demo"]["email"]
         self.password = endpoints["demo"]["password"]
 
-    async def kill(self, service: Service) -> None:
+    @asynccontextmanager
+    async def killed(self, service: Service) -> AsyncIterator[None]:
         """See `Stack`."""
-        os.kill(self._pid(service), signal.SIGKILL)
+        await _end(self._pid(service), signal.SIGKILL)
+        yield
 
-    async def restart_postgres(self) -> None:
+    @asynccontextmanager
+    async def restarted_postgres(self) -> AsyncIterator[None]:
         """See `Stack`; `nexarch up` starts it again by itself."""
-        os.kill(self._up.postgres_pid, signal.SIGINT)
+        await _end(self._up.postgres_pid, signal.SIGINT)
+        yield
 
     @asynccontextmanager
     async def stopped(self, part: Part) -> AsyncIterator[None]:
         """See `Stack`. `nexarch up` stands still meanwhile: it would start the part again at once."""
         if part == "object store":
             await asyncio.to_thread(self._store.kill)
-            yield
-            await asyncio.to_thread(self._store.start)
+            try:
+                yield
+            finally:
+                await asyncio.to_thread(self._store.start)
             return
-        pid = self._up.postgres_pid if part == "PostgreSQL" else self._pid(part)
-        with _standing_still(self._up.process.pid):
-            # SIGINT: PostgreSQL ends its sessions and stops.
-            os.kill(pid, signal.SIGINT if part == "PostgreSQL" else signal.SIGTERM)
-
-            async def has_ended() -> bool:
-                return _has_ended(pid)
-
-            await eventually(has_ended, within_s=_ENDED_WITHIN_S)
+        async with _standing_still(self._up.process.pid):
+            if part == "PostgreSQL":
+                await _end(self._up.postgres_pid, signal.SIGINT)  # it ends its sessions and stops
+            else:
+                await _end(self._pid(part), signal.SIGTERM)
             yield
 
     @asynccontextmanager
     async def paused(self, service: Service) -> AsyncIterator[None]:
         """See `Stack`."""
-        with _standing_still(self._pid(service)):
+        async with _standing_still(self._pid(service)):
             yield
 
     @asynccontextmanager
@@ -82,10 +84,11 @@ class UpStack:
         async with self._disk.full(self._pid("dms-ingest")):
             yield
 
-    async def drop_bus(self) -> int:
+    @asynccontextmanager
+    async def dropped_bus(self) -> AsyncIterator[None]:
         """See `Stack`."""
-        sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'nexarch_bus'"
-        return len(await self.rows("postgres", sql))
+        await drop_bus(self)
+        yield
 
     async def unready(self) -> list[str]:
         """See `Stack`."""
@@ -101,12 +104,13 @@ class UpStack:
         finally:
             await conn.close()
 
-    async def objects(self) -> dict[str, int]:
+    async def objects(self) -> dict[str, StoredFile]:
         """See `Stack`."""
         settings = StorageSettings(**_storage_fields(self._store))
         async with open_storage(settings) as store:
             await store.ensure_bucket(self.tenant)  # nothing was uploaded yet
-            return {stored.key: stored.size_bytes async for stored in store.list_objects(self.tenant)}
+            listing = store.list_objects(self.tenant)
+            return {stored.key: StoredFile(stored.size_bytes, stored.modified_at) async for stored in listing}
 
     async def versions(self) -> dict[str, str]:
         """See `Stack`."""
@@ -169,22 +173,35 @@ def _storage_variables(store: SeaweedFS) -> dict[str, str]:
     return {f"{service}_{name.upper()}": fields[name] for service in ("DMS_INGEST", "DMS_WORKER") for name in fields}
 
 
-@contextmanager
-def _standing_still(pid: int) -> Iterator[None]:
+@asynccontextmanager
+async def _standing_still(pid: int) -> AsyncIterator[None]:
+    async def stands() -> bool:
+        return _state(pid) == "T"
+
     os.kill(pid, signal.SIGSTOP)
     try:
+        await eventually(stands, within_s=KNOWN_WITHIN_S)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether it is gone, or dead and not reaped."""
+async def _end(pid: int, by: signal.Signals) -> None:
+    """Send a process this signal, and return when it is gone, or dead and not reaped."""
+
+    async def has_ended() -> bool:
+        return _state(pid) in {None, "Z", "X"}
+
+    os.kill(pid, by)
+    await eventually(has_ended, within_s=KNOWN_WITHIN_S)
+
+
+def _state(pid: int) -> str | None:
+    """As in `man 5 proc_pid_stat`; None for a process that is no more."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state in {"Z", "X"}
+        return None
 
 
 async def _is_ready(http: aiohttp.ClientSession, url: str) -> bool:
