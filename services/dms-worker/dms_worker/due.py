@@ -47,6 +47,11 @@ class DueTenants:
         return len(self._line) + len(self._aside)
 
     @property
+    def closed(self) -> bool:
+        """Whether there are no more turns, and those that are on should end."""
+        return self._closed
+
+    @property
     def others_wait(self) -> bool:
         """Whether a tenant that is not in its turn stands in the line."""
         return any(tenant not in self._in_turn for tenant in self._line)

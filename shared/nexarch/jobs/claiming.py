@@ -49,7 +49,7 @@ async def claim(
             ) AS picked
         ))
         RETURNING id, lease, job_type, payload::text, attempts, max_attempts, traceparent,
-            extract(epoch FROM now() - available_at)::float8
+            date_part('epoch', now() - available_at)
     """)
     rows = await conn.fetch(sql, worker, list(limits), list(limits.values()))
     return [ClaimedJob(*row) for row in rows]

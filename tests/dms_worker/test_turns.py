@@ -1,0 +1,93 @@
+"""A tenant's turn: it ends its long claims in time, and lets go of the pool whatever happens."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from dms_worker.job_types import JobContext, JobType
+from dms_worker.sweep import KnownTenant
+from dms_worker.worker import Worker
+from nexarch import jobs
+from nexarch.db import Pool, connect, create_pool
+from nexarch.jobs import NewJob
+from support import database
+from support.waiting import eventually
+from support.working import working
+
+pytestmark = pytest.mark.database
+
+
+async def test_what_a_dead_worker_held_is_taken_back_in_the_middle_of_one_long_turn(
+    bus_dsn: str, tenant_dsn: str
+) -> None:
+    lost_ran = asyncio.Event()
+
+    async def note(ctx: JobContext) -> None:
+        if ctx.job.payload.get("lost"):
+            lost_ran.set()
+
+    async def keep_full() -> None:
+        while True:
+            waiting = await conn.fetchval("SELECT count(*) FROM processing_jobs WHERE status = 'pending'")
+            if waiting < 5000:
+                await jobs.enqueue_many(conn, [NewJob("task", {}, priority=-1) for _ in range(5000)])
+            await asyncio.sleep(0)
+
+    conn = await connect(tenant_dsn, application_name="tests")
+    await jobs.enqueue(conn, "task", {"lost": True}, priority=10)
+    await jobs.claim(conn, "dead", {"task": 1})
+    await jobs.enqueue_many(conn, [NewJob("task", {}, priority=-1) for _ in range(5000)])
+    filling = asyncio.create_task(keep_full())
+    # Claims are short and slots plenty, so the turn goes on for as long as there are jobs: a lock that goes stale
+    # meanwhile (it was good at the first look) is found only because the turn ends for it.
+    types = [JobType(name="task", handler=note, concurrency=2000)]
+    async with working(types, {"acme": tenant_dsn}, bus_dsn, concurrency=2000, batch=20, stale_after_s=1.5):
+        await asyncio.wait_for(lost_ran.wait(), 20)
+        filled_until_then = not filling.done()
+        filling.cancel()
+        await asyncio.gather(filling, return_exceptions=True)
+        await conn.execute("DELETE FROM processing_jobs WHERE status = 'pending'")
+    await conn.close()
+
+    assert filled_until_then
+
+
+async def test_a_turn_that_gets_no_connection_lets_go_of_the_pool(bus_dsn: str) -> None:
+    users = 0
+    registry = CollectorRegistry()
+
+    @asynccontextmanager
+    async def pool_for(_tenant: str) -> AsyncIterator[Pool]:
+        nonlocal users
+        dsn = f"postgresql://nobody@127.0.0.1:{database.free_port()}/nowhere"
+        async with create_pool(dsn, max_size=1, application_name="tests") as pool:
+            users += 1
+            try:
+                yield pool
+            finally:
+                users -= 1
+
+    async def directory() -> Sequence[KnownTenant]:
+        return [KnownTenant("acme", None)]
+
+    async def never(_ctx: JobContext) -> None:
+        raise AssertionError("there is no job")
+
+    async def failed_twice() -> bool:
+        return (registry.get_sample_value("nexarch_jobs_failed_turns_total") or 0) >= 2
+
+    worker = Worker(
+        [JobType(name="task", handler=never)],
+        bus_dsn=bus_dsn,
+        pool_for=pool_for,
+        directory=directory,
+        ring=lambda _tenant: None,
+        registry=registry,
+    )
+    async with worker:
+        await eventually(failed_twice)
+
+    assert users == 0
