@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dms_ingest.buffers import Buffers
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.slots import HEADER, SLOT, STRIDE
@@ -49,7 +50,7 @@ def staged(folder: Path, session_id: UUID = SESSION) -> Path:
 
 
 def writer(file: SealedFile, offset: int) -> StagedWriter:
-    return StagedWriter(file, offset, (memoryview(bytearray(BUFFER)), memoryview(bytearray(BUFFER))))
+    return StagedWriter(file, offset, Buffers(size=BUFFER))
 
 
 @contextmanager

@@ -22,22 +22,25 @@ class Buffers:
         self._lent = 0
         self._idle: list[memoryview] = []
 
+    def take(self) -> memoryview:
+        """A buffer with whatever is in it, until it is given back."""
+        self._lent += 1
+        if self._lent > self._many:
+            return memoryview(bytearray(self._small))
+        return self._idle.pop() if self._idle else memoryview(bytearray(self._size))
+
+    def give(self, buffer: memoryview) -> None:
+        """Take one back that was lent."""
+        self._lent -= 1
+        if len(buffer) == self._size and len(self._idle) < self._keep:
+            self._idle.append(buffer)
+
     @contextmanager
     def two(self) -> Iterator[tuple[memoryview, memoryview]]:
-        """Two buffers with whatever is in them: one is filled while the other is emptied."""
-        pair = self._pair()
-        self._lent += 2
+        """Two buffers: one is filled while the other is emptied."""
+        pair = self.take(), self.take()
         try:
             yield pair
         finally:
-            self._lent -= 2
-            if len(pair[0]) == self._size:
-                self._idle.extend(pair[: max(0, self._keep - len(self._idle))])
-
-    def _pair(self) -> tuple[memoryview, memoryview]:
-        if self._lent >= self._many:
-            return memoryview(bytearray(self._small)), memoryview(bytearray(self._small))
-        return self._take(), self._take()
-
-    def _take(self) -> memoryview:
-        return self._idle.pop() if self._idle else memoryview(bytearray(self._size))
+            for buffer in pair:
+                self.give(buffer)

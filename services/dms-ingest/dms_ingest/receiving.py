@@ -176,9 +176,10 @@ class Receiver:
         try:
             async with self._keys.lend(user, session.id) as key:
                 sealed = SealedFile(file, key, session.id)
-                with self._digests.following(session.id, offset) as digest, self._buffers.two() as pair:
+                with self._digests.following(session.id, offset) as digest:
                     # With the client's digest, complete finds out what a power cut took; without it nothing would.
-                    writer = StagedWriter(sealed, offset, pair, digest, durable=session.sha256 is None)
+                    durable = session.sha256 is None
+                    writer = StagedWriter(sealed, offset, self._buffers, digest, durable=durable)
                     return await self._copy(user.tenant, session, line, sealed, writer, checksum)
         finally:
             self._lines[session.id].discard(line)

@@ -7,12 +7,15 @@ that opens with a nonce holds what was sealed with it. So equal trails mean equa
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
-_MOST_SESSIONS = 1024  # less than 1 KiB each
+from dms_ingest.lanes import Lane
+
+_MOST_SESSIONS = 1024  # about 1 KiB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,25 @@ class Trail:
 
 
 class RunningDigest:
-    """The digest of the first `position` bytes of an upload, each of which came after the one before it."""
+    """The digest of the first `position` bytes of an upload, each of which came after the one before it.
+
+    Hashing, which takes longer than sealing and writing, goes on in a thread behind them.
+    """
 
     def __init__(self) -> None:
         self.position = 0
         self._bytes = hashlib.sha256()
+        self._lane = Lane()
         self._trail = Trail()
         self._number = -1
         self._nonce = b""  # of the slot `_number`, which may still grow
         self._lost = False
 
     def follow(self, data: memoryview, seals: Sequence[Sealed]) -> None:
-        """The next bytes, and the slots in their order that were sealed with them; call it in a thread."""
+        """The next bytes, and the slots in their order that were sealed with them.
+
+        `data` is read until what is given to `then` after it is called.
+        """
         for sealed in seals:
             if sealed.number != self._number:
                 self._trail.add(self._nonce)
@@ -61,15 +71,20 @@ class RunningDigest:
             elif sealed.before != self._nonce:
                 self._lost = True  # somebody else wrote what came before these bytes
             self._nonce = sealed.nonce
-        self._bytes.update(data)
+        self._lane.add(partial(self._bytes.update, data))
         self.position += len(data)
+
+    def then(self, call: Callable[[], object]) -> None:
+        """Call something, in a thread, when all bytes so far are hashed."""
+        self._lane.add(call)
 
     def covers(self, size: int) -> bool:
         """Whether it is the digest of an upload of this size."""
         return self.position == size and not self._lost
 
     def digest(self) -> bytes:
-        """The SHA-256."""
+        """The SHA-256; blocks until all bytes so far are hashed."""
+        self._lane.wait()
         return self._bytes.digest()
 
     def trail(self) -> bytes:

@@ -5,6 +5,7 @@ else writes to it waits. A slot that turns out to be damaged begins anew with th
 hold the others, so complete asks for them again. All functions block: call them in threads.
 """
 
+import mmap
 import threading
 from uuid import UUID
 
@@ -22,7 +23,7 @@ class BytesLost(Exception):
         self.stop = stop
 
 
-_AT_ONCE = 4  # whole slots that are sealed and then written with one call: every call hands the GIL over and back
+_AT_ONCE = 4  # whole slots that are written or read with one call: every call hands the GIL over and back
 
 
 class _Scratch(threading.local):
@@ -30,7 +31,7 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.plaintext = memoryview(bytearray(SLOT))
-        self.run = memoryview(bytearray(_AT_ONCE * STRIDE))
+        self.run = memoryview(mmap.mmap(-1, _AT_ONCE * STRIDE))  # begins at a page
         self.stored = self.run[:STRIDE]
 
 
@@ -79,20 +80,11 @@ class SealedFile:
         filled = 0
         while filled < len(buffer):
             number, begin = divmod(offset + filled, SLOT)
-            part = buffer[filled : filled + SLOT - begin]
-            # A whole slot is opened where it is wanted.
-            target = part if len(part) == SLOT else self._scratch.plaintext
-            try:
-                ranges, nonce = self._open(number, target)
-            except SlotDamaged as error:
-                raise BytesLost(offset + filled, offset + filled + len(part)) from error
-            if not any(start <= begin and begin + len(part) <= stop for start, stop in ranges):
-                raise BytesLost(offset + filled, offset + filled + len(part))
-            if target is not part:
-                part[:] = target[begin : begin + len(part)]
-            if trail is not None and begin == 0:
-                trail.add(nonce)
-            filled += len(part)
+            rest = buffer[filled:]
+            if begin == 0 and len(rest) >= SLOT:
+                filled += self._read_whole(number, rest[: min(len(rest) // SLOT, _AT_ONCE) * SLOT], trail)
+            else:
+                filled += self._read_part(number, begin, rest[: SLOT - begin], trail)
         return filled
 
     def lost(self, start: int, stop: int) -> list[tuple[int, int]]:
@@ -117,6 +109,37 @@ class SealedFile:
         """Return when the bytes written so far would survive a power cut."""
         self._file.sync()
 
+    def _read_whole(self, number: int, target: memoryview, trail: Trail | None) -> int:
+        """Read some whole slots, and open each where it is wanted."""
+        count = len(target) // SLOT
+        stored = self._scratch.run[: count * STRIDE]
+        stored = stored[: self._file.read_pages(stored, number * STRIDE)]
+        for index in range(count):
+            start, slot = (number + index) * SLOT, stored[index * STRIDE : (index + 1) * STRIDE]
+            try:
+                ranges = self._slots.open_into(number + index, slot, target[index * SLOT : (index + 1) * SLOT])
+            except SlotDamaged as error:
+                raise BytesLost(start, start + SLOT) from error
+            if ranges != ((0, SLOT),):
+                raise BytesLost(start, start + SLOT)
+            if trail is not None:
+                trail.add(nonce_of(slot))
+        return count * SLOT
+
+    def _read_part(self, number: int, begin: int, target: memoryview, trail: Trail | None) -> int:
+        """Read bytes of one slot."""
+        start, stop = number * SLOT + begin, begin + len(target)
+        try:
+            ranges, nonce = self._open(number, self._scratch.plaintext)
+        except SlotDamaged as error:
+            raise BytesLost(start, start + len(target)) from error
+        if not any(first <= begin and stop <= last for first, last in ranges):
+            raise BytesLost(start, start + len(target))
+        target[:] = self._scratch.plaintext[begin:stop]
+        if trail is not None and begin == 0:
+            trail.add(nonce)
+        return len(target)
+
     def _put_whole(self, number: int, data: memoryview) -> list[Sealed]:
         """Seal some whole slots, whatever lies in their places; the seals are fewer if the disk is full."""
         run = self._scratch.run
@@ -124,7 +147,7 @@ class SealedFile:
         for index, slot in enumerate(slots):
             plaintext = data[index * SLOT : (index + 1) * SLOT]
             self._slots.seal_into(number + index, plaintext, ((0, SLOT),), slot)
-        count = self._file.write_at(run[: len(slots) * STRIDE], number * STRIDE) // STRIDE
+        count = self._file.write_pages(run[: len(slots) * STRIDE], number * STRIDE) // STRIDE
         return [Sealed(number + index, nonce_of(slot), None) for index, slot in enumerate(slots[:count])]
 
     def _put_part(self, number: int, begin: int, part: memoryview) -> list[Sealed]:

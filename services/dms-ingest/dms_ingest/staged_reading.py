@@ -51,7 +51,7 @@ class StagedReading:
         finally:
             reading.cancel()
             await asyncio.wait([reading])
-        self.sha256 = self._digest()
+        self.sha256 = await run_in_thread(self._digest)
         if self._announced is not None and self.sha256 != self._announced:
             raise DigestMismatch(
                 "The bytes that came have another SHA-256 than the one announced.",

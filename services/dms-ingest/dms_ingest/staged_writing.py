@@ -1,21 +1,30 @@
-"""Writing the bytes of an upload as they come: sealed in a thread while the next ones arrive."""
+"""Writing the bytes of an upload as they come: sealed and written in one thread and hashed in another, while the next
+ones arrive."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
+from dms_ingest.buffers import Buffers
+from dms_ingest.lanes import Lane
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import SealedFile
 from dms_ingest.staging import StagingFull
-from nexarch.threads import run_in_thread
+
+_MOST = 4  # buffers of one writer: one is filled, one written, one hashed, and one evens out
 
 
 class StagedWriter:
-    """Writes a stream into a staged file through two buffers: one is filled while a thread empties the other."""
+    """Writes a stream into a staged file, buffer by buffer.
+
+    The digest may lag behind what is written by the buffers that are out, and go on when the writer has finished.
+    """
 
     def __init__(
         self,
         file: SealedFile,
         offset: int,
-        pair: tuple[memoryview, memoryview],
+        buffers: Buffers,
         digest: RunningDigest | None = None,
         *,
         durable: bool = False,
@@ -23,57 +32,77 @@ class StagedWriter:
         self._file = file
         self._digest = digest  # of all bytes before `offset`
         self.durable = durable  # the file is going to be synced: begin early
-        self._filling, self._emptying = pair
+        self._buffers = buffers
+        self._out = 0  # buffers that are not given back yet
+        self._freed = asyncio.Event()
+        self._filling: memoryview | None = None
         self._held = 0  # bytes in _filling
-        self._writing: asyncio.Task[None] | None = None
-        self._failed = False
+        self._lane = Lane()
+        self._stopped = False  # the disk failed, or is full: what comes after it would leave a gap
         self.taken = offset  # end of what `take` was given
         self.written = offset  # end of what lies in the file; it grows without a gap
         self.full = False  # the disk took less than it was given
 
     async def take(self, piece: memoryview) -> None:
         """Take some bytes; raises StagingFull, and OSError where the disk fails."""
-        size = len(self._filling)
         while len(piece):
+            buffer = await self._buffer()
             # Up to where a multiple of the buffer's size ends in the upload: so most slots are written whole, and once.
-            part = piece[: size - self.taken % size]
+            part = piece[: len(buffer) - self.taken % len(buffer)]
             piece = piece[len(part) :]
-            self._filling[self._held : self._held + len(part)] = part
+            buffer[self._held : self._held + len(part)] = part
             self._held += len(part)
             self.taken += len(part)
-            if self.taken % size == 0:
-                await self._flush()
+            if self.taken % len(buffer) == 0:
+                self._flush()
+                if self._stopped:
+                    await self.finish()
+                    raise StagingFull
 
     async def finish(self) -> None:
-        """Write what is still held, unless writing failed before; sets `full` rather than raise StagingFull."""
-        await self._settle()
-        if self._held and not self._failed:
-            await self._flush()
-            await self._settle()
+        """Return when what was taken lies in the file, or raise OSError; sets `full` rather than raise StagingFull.
 
-    async def _flush(self) -> None:
-        await self._settle()
-        if self.full:
-            raise StagingFull
-        self._filling, self._emptying = self._emptying, self._filling
-        self._writing = asyncio.create_task(self._write(self._emptying[: self._held]))
-        self._held = 0
+        Also a caller who is cancelled waits to the end.
+        """
+        self._flush()
+        await self._lane.idle()
 
-    async def _settle(self) -> None:
-        """Wait until no thread writes, also if the caller is cancelled meanwhile and calls again."""
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
-            writing, self._writing = self._writing, None
-            writing.result()
+    async def _buffer(self) -> memoryview:
+        """The buffer to fill; waits while all are out."""
+        while self._filling is None:
+            if self._out < _MOST:
+                self._out += 1
+                self._filling = self._buffers.take()
+            else:
+                self._freed.clear()
+                await self._freed.wait()
+        return self._filling
 
-    async def _write(self, data: memoryview) -> None:
-        self._failed = True
-        count = await run_in_thread(self._write_in_thread, data, self.written)
-        self.written += count
-        self.full = self._failed = count < len(data)
+    def _flush(self) -> None:
+        if self._filling is not None:
+            release = partial(asyncio.get_running_loop().call_soon_threadsafe, self._release, self._filling)
+            self._lane.add(partial(self._write, self._filling[: self._held], self.taken - self._held, release))
+            self._filling, self._held = None, 0
 
-    def _write_in_thread(self, data: memoryview, offset: int) -> int:
-        count = self._file.write(data, offset, self._digest)
-        if self.durable:
-            self._file.begin_sync(offset, count)
-        return count
+    def _write(self, data: memoryview, offset: int, release: Callable[[], object]) -> None:
+        """The work of the lane."""
+        try:
+            if not self._stopped:
+                count = self._file.write(data, offset, self._digest)
+                if self.durable:
+                    self._file.begin_sync(offset, count)
+                self.written += count
+                self._stopped = self.full = count < len(data)
+        except BaseException:
+            self._stopped = True
+            raise
+        finally:
+            if self._digest is None:
+                release()
+            else:
+                self._digest.then(release)
+
+    def _release(self, buffer: memoryview) -> None:
+        self._buffers.give(buffer)
+        self._out -= 1
+        self._freed.set()

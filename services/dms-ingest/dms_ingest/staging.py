@@ -24,6 +24,8 @@ from nexarch.errors import InsufficientStorage
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
+_NOT_DIRECT = {errno.EINVAL}  # what a file system says that cannot do it, to opening or to each call
+_IMPOSSIBLE = -1
 _WHOLE = 1 << 62  # the byte whose lock stands for the file
 _flock = struct.Struct("@hhqqi4x").pack  # struct flock: type, whence, start, length, pid
 
@@ -47,6 +49,7 @@ class StagedFile:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._direct: int | None = None  # the same file, opened to go past the page cache; -1: not possible here
 
     def write_at(self, data: memoryview, offset: int) -> int:
         """Write at an offset and return how many bytes went in: fewer than given only if the disk is full."""
@@ -70,6 +73,31 @@ class StagedFile:
             filled += count
         return filled
 
+    def write_pages(self, data: memoryview, offset: int) -> int:
+        """`write_at` for much: past the page cache where the file system can, which spares copies and others' pages.
+
+        `data` begins at a page of memory, `offset` at one of the file, and all is whole pages.
+        """
+        written = 0
+        if (direct := self._opened_direct()) != _IMPOSSIBLE:
+            try:
+                written = os.pwrite(direct, data, offset)
+            except OSError as error:
+                if error.errno not in _NOT_DIRECT | _FULL:
+                    raise
+        return written + self.write_at(data[written:], offset + written)
+
+    def read_pages(self, buffer: memoryview, offset: int) -> int:
+        """`read_at` for much, on the same terms as `write_pages`."""
+        filled = 0
+        if (direct := self._opened_direct()) != _IMPOSSIBLE:
+            try:
+                filled = os.preadv(direct, [buffer], offset)
+            except OSError as error:
+                if error.errno not in _NOT_DIRECT:
+                    raise
+        return filled + self.read_at(buffer[filled:], offset + filled)
+
     @contextmanager
     def locked(self, offset: int, length: int) -> Iterator[None]:
         """Wait until nobody else has these bytes locked, and keep others from it; hold one such lock at a time."""
@@ -91,6 +119,18 @@ class StagedFile:
     def close(self) -> None:
         """Give the file and the lock back."""
         os.close(self._descriptor)
+        if self._direct is not None and self._direct != _IMPOSSIBLE:
+            os.close(self._direct)
+
+    def _opened_direct(self) -> int:
+        if self._direct is None:
+            try:
+                self._direct = os.open(f"/proc/self/fd/{self._descriptor}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+            except OSError as error:  # a file system without it; without /proc
+                if error.errno not in _NOT_DIRECT | {errno.ENOENT}:
+                    raise
+                self._direct = _IMPOSSIBLE
+        return self._direct
 
 
 class Staging:
