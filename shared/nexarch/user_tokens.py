@@ -5,7 +5,9 @@ again early when it meets a key it does not know, so that a rotation needs no re
 """
 
 import asyncio
+import hashlib
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -28,6 +30,7 @@ MAX_LENGTH = 4096  # characters; ours have about 600
 LEEWAY_S = 5  # clocks of two hosts differ
 
 _KEYS_TTL_S = 300.0
+_MOST_REMEMBERED = 4096  # tokens, about 500 bytes each
 _ASK_AGAIN_S = 10.0  # tokens with invented key ids cause at most one question in this time
 
 
@@ -65,9 +68,26 @@ class UserTokens:
         self._ask_again_at = 0.0
         self._failure: Unavailable | None = None
         self._lock = asyncio.Lock()
+        # SHA-256 of tokens that the present keys verify, whose they are, and the Unix time at which they expire.
+        self._verified: OrderedDict[bytes, tuple[User, float]] = OrderedDict()
 
     async def verify(self, token: str) -> User:
-        """Return whose token it is; `InvalidToken` or `TokenExpired` (both `Unauthorized`) for any other string."""
+        """Return whose token it is; `InvalidToken` or `TokenExpired` (both `Unauthorized`) for any other string.
+
+        A token comes with each of many requests: it is verified once for as long as the keys are kept.
+        """
+        digest = hashlib.sha256(token.encode(errors="replace")).digest()
+        if time.monotonic() < self._good_until and (known := self._verified.get(digest)) is not None:
+            user, expires_at = known
+            if time.time() < expires_at:
+                return user
+        user, expires_at = await self._verify(token)
+        self._verified[digest] = user, expires_at
+        if len(self._verified) > _MOST_REMEMBERED:
+            self._verified.popitem(last=False)
+        return user
+
+    async def _verify(self, token: str) -> tuple[User, float]:
         key = await self._key(_key_id(token))
         try:
             claims = jwt.decode(
@@ -83,7 +103,7 @@ class UserTokens:
             raise TokenExpired("The token has expired; sign in again.") from error
         except jwt.PyJWTError as error:
             raise InvalidToken("The token is not valid.") from error
-        return _user(claims)
+        return _user(claims), float(claims["exp"])
 
     def forget(self) -> None:
         """Ask for the keys again at the next token: the channel `keys` said that they changed."""
@@ -113,6 +133,7 @@ class UserTokens:
             return
         self._failure = None
         self._keys = read_jwks(jwks)
+        self._verified.clear()
         self._good_until = now + _KEYS_TTL_S
 
 

@@ -137,6 +137,19 @@ class Receiver:
             await run_in_thread(file.close)
 
     @asynccontextmanager
+    async def free(self, tenant: str, session_id: UUID) -> AsyncIterator[StagedFile | None]:
+        """The staged file with nobody else in it; None if there is none yet, or somebody is in it."""
+        try:
+            file = await run_in_thread(self._staging.open_alone, tenant, session_id, make=False)
+        except (Busy, FileNotFoundError):
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            await run_in_thread(file.close)
+
+    @asynccontextmanager
     async def alone(self, tenant: str, session_id: UUID, *, to_complete: bool = False) -> AsyncIterator[StagedFile]:
         """The staged file with nobody else in it: who writes now is cut off, and what arrived of that is kept.
 

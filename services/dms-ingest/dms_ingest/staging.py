@@ -24,6 +24,7 @@ from nexarch.errors import InsufficientStorage
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
+_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOT_DIRECT = {errno.EINVAL}  # what a file system says that cannot do it, to opening or to each call
 _IMPOSSIBLE = -1
 _WHOLE = 1 << 62  # the byte whose lock stands for the file
@@ -147,12 +148,12 @@ class Staging:
         """
         return self._open(tenant, session_id, fcntl.F_RDLCK)
 
-    def open_alone(self, tenant: str, session_id: UUID) -> StagedFile:
+    def open_alone(self, tenant: str, session_id: UUID, *, make: bool = True) -> StagedFile:
         """Open a session's file, made if it is missing, with nobody else in it; `Busy` while somebody is.
 
-        Raises StagingFull.
+        Raises StagingFull, and without `make` FileNotFoundError.
         """
-        return self._open(tenant, session_id, fcntl.F_WRLCK)
+        return self._open(tenant, session_id, fcntl.F_WRLCK, make=make)
 
     def remove(self, tenant: str, session_id: UUID) -> None:
         """Remove a session's file, if it has one; who has it open keeps what they have."""
@@ -175,11 +176,12 @@ class Staging:
             if error.errno not in _FULL:
                 raise
 
-    def _open(self, tenant: str, session_id: UUID, kind: int) -> StagedFile:
+    def _open(self, tenant: str, session_id: UUID, kind: int, *, make: bool = True) -> StagedFile:
         path = self._path(tenant, session_id)
         try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            if make:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(path, _OPEN | (os.O_CREAT if make else 0), 0o600)
         except OSError as error:
             if error.errno in _FULL:
                 raise StagingFull from error

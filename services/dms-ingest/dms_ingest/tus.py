@@ -155,14 +155,7 @@ class TusUploads:
         Raises UploadNotFound, FinalUpload, OffsetConflict, LengthFixed, BeyondEnd, UploadLocked, what receiving raises
         and what completing raises.
         """
-        session = await self._get(user, session_id)
-        if session.concat_kind == "final":
-            raise FinalUpload("This upload is put together from others and takes no bytes.")
-        if session.state == "complete" or session.concat_into is not None:
-            _refuse_misplaced(session, chunk)
-            return session
-        async with self._receiver.alone(user.tenant, session_id) as file:
-            before = await self._append_alone(user, session_id, chunk, file)
+        before = await self._append(user, session_id, chunk)
         after = await self._finish(user, before)
         if after.offset() < before.offset():  # 204 would say that what came is kept
             raise OffsetConflict(after.offset())
@@ -181,9 +174,24 @@ class TusUploads:
         except UploadCompleting as error:
             raise UploadLocked(error.detail, retry_after_s=1) from error
 
+    async def _append(self, user: User, session_id: UUID, chunk: Chunk) -> Session:
+        async with self._receiver.free(user.tenant, session_id) as file:
+            if file is not None:  # as nearly always after the first chunk: then one look at the row is enough
+                return await self._append_alone(user, session_id, chunk, file)
+        # Nobody is cut off, and no file made, for what is not theirs or takes no bytes.
+        session = await self._get(user, session_id)
+        if not _takes_bytes(session):
+            _refuse_misplaced(session, chunk)
+            return session
+        async with self._receiver.alone(user.tenant, session_id) as file:
+            return await self._append_alone(user, session_id, chunk, file)
+
     async def _append_alone(self, user: User, session_id: UUID, chunk: Chunk, file: StagedFile) -> Session:
         session = await self._get(user, session_id)
+        takes_bytes = _takes_bytes(session)
         _refuse_misplaced(session, chunk)
+        if not takes_bytes:
+            return session
         if chunk.total is not None:
             session = await self._settle_length(user, session, chunk.total)
             _refuse_misplaced(session, chunk)
@@ -229,6 +237,13 @@ def duplicates_told() -> Iterator[None]:
         yield
     except DuplicateFile as error:
         raise DuplicateUpload(error.detail, **error.members) from error
+
+
+def _takes_bytes(session: Session) -> bool:
+    """Whether more may come of it; raises FinalUpload."""
+    if session.concat_kind == "final":
+        raise FinalUpload("This upload is put together from others and takes no bytes.")
+    return session.state == "open" and session.concat_into is None
 
 
 def _refuse_misplaced(session: Session, chunk: Chunk) -> None:
