@@ -26,7 +26,7 @@ KEY = os.urandom(32)
 
 def seal(plaintext: bytes, ranges: Ranges, *, number: int = 3) -> bytearray:
     out = bytearray(STRIDE)
-    length = Slots(KEY, SESSION).seal_into(number, memoryview(plaintext), ranges, memoryview(out))
+    length = Slots(KEY, SESSION).seal_into(number, memoryview(plaintext), ranges, os.urandom(12), memoryview(out))
     return out[:length]
 
 

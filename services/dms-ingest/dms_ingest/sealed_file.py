@@ -6,11 +6,12 @@ hold the others, so complete asks for them again. All functions block: call them
 """
 
 import mmap
+import os
 import threading
 from uuid import UUID
 
 from dms_ingest.running_digest import RunningDigest, Sealed, Trail
-from dms_ingest.slots import SLOT, STRIDE, Ranges, SlotDamaged, Slots, nonce_of, stored_length, with_range
+from dms_ingest.slots import NONCE_LENGTH, SLOT, STRIDE, Ranges, SlotDamaged, Slots, nonce_of, stored_length, with_range
 from dms_ingest.staging import StagedFile
 
 
@@ -47,7 +48,7 @@ class SealedFile:
     def write(self, data: memoryview, offset: int, digest: RunningDigest | None = None) -> int:
         """Seal bytes at an offset and return how many lie on disk now: fewer than given only if the disk is full.
 
-        `digest`, if given, follows those that do. Raises UploadScattered.
+        `digest`, if given, follows those that do, and still reads them then. Raises UploadScattered.
         """
         written = 0
         seals: list[Sealed] = []
@@ -143,24 +144,28 @@ class SealedFile:
     def _put_whole(self, number: int, data: memoryview) -> list[Sealed]:
         """Seal some whole slots, whatever lies in their places; the seals are fewer if the disk is full."""
         run = self._scratch.run
-        slots = [run[start : start + STRIDE] for start in range(0, len(data) // SLOT * STRIDE, STRIDE)]
-        for index, slot in enumerate(slots):
-            plaintext = data[index * SLOT : (index + 1) * SLOT]
-            self._slots.seal_into(number + index, plaintext, ((0, SLOT),), slot)
-        count = self._file.write_pages(run[: len(slots) * STRIDE], number * STRIDE) // STRIDE
-        return [Sealed(number + index, nonce_of(slot), None) for index, slot in enumerate(slots[:count])]
+        nonces = os.urandom(len(data) // SLOT * NONCE_LENGTH)  # one call for all: each hands the GIL over and back
+        seals: list[Sealed] = []
+        for index in range(len(data) // SLOT):
+            nonce = nonces[index * NONCE_LENGTH : (index + 1) * NONCE_LENGTH]
+            plaintext, slot = data[index * SLOT : (index + 1) * SLOT], run[index * STRIDE : (index + 1) * STRIDE]
+            self._slots.seal_into(number + index, plaintext, ((0, SLOT),), nonce, slot)
+            seals.append(Sealed(number + index, nonce, None))
+        count = self._file.write_pages(run[: len(seals) * STRIDE], number * STRIDE) // STRIDE
+        return seals[:count]
 
     def _put_part(self, number: int, begin: int, part: memoryview) -> list[Sealed]:
         """Seal a part of a slot with what else has come of it; no seal if the disk is full, and the slot as it was."""
         plaintext, ranges, before, kept = self._joined(number, begin, part)
         stored, place = self._scratch.stored, number * STRIDE
-        length = self._slots.seal_into(number, plaintext, ranges, stored)
+        nonce = os.urandom(NONCE_LENGTH)
+        length = self._slots.seal_into(number, plaintext, ranges, nonce, stored)
         # What the slot grows by comes first: if the disk does not take it, the slot still opens as it was.
         if self._file.write_at(stored[kept:length], place + kept) < length - kept:
             return []
         if self._file.write_at(stored[:kept], place) < kept:
             return []
-        return [Sealed(number, nonce_of(stored), before)]
+        return [Sealed(number, nonce, before)]
 
     def _joined(self, number: int, begin: int, part: memoryview) -> tuple[memoryview, Ranges, bytes | None, int]:
         """The slot's bytes with the part among them, which have come, the present seal, and its length on disk."""

@@ -12,7 +12,6 @@ number (u64) and what stands before the zeros, so a slot opens only where it was
 it anew.
 """
 
-import os
 import struct
 from uuid import UUID
 
@@ -54,14 +53,17 @@ class Slots:
         self._cipher = AESGCM(key)
         self._context = _LABEL + session_id.bytes
 
-    def seal_into(self, number: int, plaintext: memoryview, ranges: Ranges, out: memoryview) -> int:
-        """Write a slot to the start of `out` and return its length; `plaintext` ends where the last range does."""
-        head = _count.pack(len(ranges)) + os.urandom(NONCE_LENGTH) + _packed(ranges)
+    def seal_into(self, number: int, plaintext: memoryview, ranges: Ranges, nonce: bytes, out: memoryview) -> int:
+        """Write a slot to the start of `out` and return its length; `plaintext` ends where the last range does.
+
+        `nonce` is random and used once.
+        """
+        head = _count.pack(len(ranges)) + nonce + _packed(ranges)
         out[: len(head)] = head
         out[len(head) : HEADER] = bytes(HEADER - len(head))
         length = stored_length(len(plaintext))
         context = self._context + _number(number) + head
-        self._cipher.encrypt_into(head[4:_FIXED], plaintext, context, out[HEADER:length])
+        self._cipher.encrypt_into(nonce, plaintext, context, out[HEADER:length])
         return length
 
     def open_into(self, number: int, stored: memoryview, out: memoryview) -> Ranges:
