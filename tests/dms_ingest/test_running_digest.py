@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -135,3 +136,17 @@ def test_of_too_many_sessions_the_longest_untouched_are_forgotten() -> None:
     digests.forget(sessions[1])
 
     assert [digests.whole(session_id, 0) is not None for session_id in sessions] == [False, False, True]
+
+
+def test_the_digest_waits_for_bytes_that_are_still_being_hashed_and_then_gives_their_memory_back() -> None:
+    digest, hashing, given_back = RunningDigest(), threading.Event(), list[bytes]()
+    digest.then(lambda: hashing.wait(15))
+    buffer = bytearray(b"bytes that came")
+
+    digest.follow(memoryview(buffer), [])
+    digest.then(lambda: given_back.append(bytes(buffer)))
+    position, before = digest.position, list(given_back)
+    hashing.set()
+
+    assert digest.digest() == hashlib.sha256(b"bytes that came").digest()
+    assert (position, before, given_back) == (len(buffer), [], [b"bytes that came"])

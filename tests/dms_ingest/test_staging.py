@@ -1,6 +1,7 @@
 """The staging folder: whose files they are, who may be in one at the same time, and what a full disk means."""
 
 import errno
+import mmap
 import os
 import threading
 from pathlib import Path
@@ -105,3 +106,101 @@ def test_a_disk_without_room_for_another_file_is_full_and_a_broken_one_is_not(
         staging.open_shared("acme", SESSION)
 
     assert type(caught.value) is raised
+
+
+def pages(content: bytes) -> memoryview:
+    """The content in memory that begins at a page."""
+    memory = mmap.mmap(-1, len(content))
+    memory.write(content)
+    return memoryview(memory)
+
+
+def test_whole_pages_and_parts_of_pages_are_seen_by_each_other(staging: Staging) -> None:
+    file, content = staging.open_shared("acme", SESSION), os.urandom(8 * 4096)
+
+    file.write_at(memoryview(content)[:5000], 0)
+    file.write_pages(pages(content[4096:]), 4096)
+    file.write_at(memoryview(b"part"), 9000)
+    buffer = pages(bytes(len(content)))
+    count = file.read_pages(buffer, 0)
+    file.close()
+
+    assert count == len(content)
+    assert bytes(buffer) == content[:9000] + b"part" + content[9004:]
+
+
+def test_reading_whole_pages_ends_with_the_file(staging: Staging) -> None:
+    file = staging.open_shared("acme", SESSION)
+    file.write_at(memoryview(b"x" * 5000), 0)
+
+    count = file.read_pages(pages(bytes(4 * 4096)), 0)
+    beyond = file.read_pages(pages(bytes(4096)), 8192)
+    file.close()
+
+    assert (count, beyond) == (5000, 0)
+
+
+@pytest.mark.parametrize("refused", ["open", "pwrite"])
+def test_a_file_system_that_has_no_way_past_the_page_cache_is_written_through_it(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    content, asked, direct = os.urandom(4 * 4096), list[str](), set[int]()
+    real_open, real_pwrite = os.open, os.pwrite
+
+    def open_file(path: str, flags: int, *rest: int) -> int:
+        if not flags & os.O_DIRECT:
+            return real_open(path, flags, *rest)
+        if refused == "open":
+            asked.append("open")
+            raise OSError(errno.EINVAL, "not here")
+        direct.add(descriptor := real_open(path, flags, *rest))
+        return descriptor
+
+    def pwrite(descriptor: int, data: memoryview, offset: int) -> int:
+        if descriptor in direct:
+            asked.append("pwrite")
+            raise OSError(errno.EINVAL, "not here")
+        return real_pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    file = staging.open_shared("acme", SESSION)
+
+    counts = [file.write_pages(pages(content), 0), file.write_pages(pages(content), 4 * 4096)]
+    buffer = pages(bytes(8 * 4096))
+    file.read_pages(buffer, 0)
+    file.close()
+
+    assert asked == (["open"] if refused == "open" else ["pwrite", "pwrite"])
+    assert counts == [len(content), len(content)]
+    assert bytes(buffer) == content * 2
+
+
+def test_a_disk_that_fails_is_told_from_a_full_one(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = staging.open_shared("acme", SESSION)
+
+    def fail(_descriptor: int, _data: memoryview, _offset: int) -> int:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    monkeypatch.setattr(os, "pwrite", fail)
+
+    with pytest.raises(OSError, match="broken"):
+        file.write_pages(pages(bytes(4096)), 0)
+    file.close()
+
+
+def test_a_closed_file_leaves_no_descriptor_open(staging: Staging) -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count is enough
+    file = staging.open_shared("acme", SESSION)
+    file.write_pages(pages(bytes(4096)), 0)
+
+    file.close()
+
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_a_file_that_is_not_there_is_not_made_for_who_only_looks(staging: Staging, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        staging.open_alone("acme", SESSION, make=False)
+
+    assert not (tmp_path / "staging" / "acme").exists()

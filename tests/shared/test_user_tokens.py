@@ -191,3 +191,46 @@ async def test_a_key_that_is_published_no_more_is_refused(
 
     with pytest.raises(InvalidToken):
         await tokens.verify(token)
+
+
+async def test_a_token_that_comes_again_is_verified_once(
+    issuer: Issuer, tokens: UserTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = issuer.sign()
+    first = await tokens.verify(token)
+    monkeypatch.setattr(jwt, "decode", None)
+
+    assert await tokens.verify(token) == first
+
+
+async def test_a_token_that_was_good_expires_all_the_same(
+    issuer: Issuer, tokens: UserTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = issuer.sign(exp=int(time.time()) - 1)
+    await tokens.verify(token)  # the clocks may differ so much
+
+    monkeypatch.setattr(user_tokens, "LEEWAY_S", 0)
+
+    with pytest.raises(TokenExpired):
+        await tokens.verify(token)
+
+
+async def test_a_token_that_differs_in_one_character_is_verified_anew(issuer: Issuer, tokens: UserTokens) -> None:
+    token = issuer.sign()
+    await tokens.verify(token)
+    head, body, signature = token.split(".")
+    changed = f"{head}.{body}.{'B' if signature[0] == 'A' else 'A'}{signature[1:]}"
+
+    with pytest.raises(InvalidToken):
+        await tokens.verify(changed)
+
+
+async def test_of_too_many_tokens_the_oldest_are_verified_again(
+    issuer: Issuer, tokens: UserTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_tokens, "_MOST_REMEMBERED", 3)
+
+    for _ in range(5):
+        await tokens.verify(issuer.sign())
+
+    assert len(tokens._verified) == 3
