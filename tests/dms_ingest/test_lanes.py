@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -19,7 +20,7 @@ async def test_pieces_run_in_their_order_and_one_at_a_time() -> None:
         busy.release()
 
     for number in range(200):
-        lane.add(lambda number=number: piece(number))
+        lane.add(partial(piece, number))
     await lane.idle()
 
     assert order == list(range(200))
@@ -29,7 +30,11 @@ async def test_pieces_run_in_their_order_and_one_at_a_time() -> None:
 async def test_a_piece_may_add_one_to_its_own_lane_from_its_thread() -> None:
     lane, order = Lane(), list[str]()
 
-    lane.add(lambda: (order.append("first"), lane.add(lambda: order.append("third"))))
+    def first() -> None:
+        lane.add(partial(order.append, "third"))
+        order.append("first")
+
+    lane.add(first)
     lane.add(lambda: order.append("second"))
     await lane.idle()
     await lane.idle()
@@ -70,11 +75,11 @@ def test_lanes_that_never_run_dry_leave_a_turn_to_another() -> None:
 
     def again(lane: Lane) -> None:
         if not stop.is_set():
-            lane.add(lambda: again(lane))
+            lane.add(partial(again, lane))
             time.sleep(0.0001)  # what a write takes
 
     for lane in lanes:
-        lane.add(lambda lane=lane: again(lane))
+        lane.add(partial(again, lane))
     late = Lane()
     reached = threading.Event()
     late.add(reached.set)
