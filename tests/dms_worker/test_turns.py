@@ -11,7 +11,7 @@ from dms_worker.job_types import JobContext, JobType
 from dms_worker.sweep import KnownTenant
 from dms_worker.worker import Worker
 from nexarch import jobs
-from nexarch.db import Pool, connect, create_pool
+from nexarch.db import Connection, Pool, connect, create_pool
 from nexarch.jobs import NewJob
 from support import database
 from support.waiting import eventually
@@ -20,8 +20,16 @@ from support.working import working
 pytestmark = pytest.mark.database
 
 
+@pytest.fixture
+async def conn(tenant_dsn: str) -> AsyncIterator[Connection]:
+    """A producer's session in the tenant's database."""
+    conn = await connect(tenant_dsn, application_name="tests")
+    yield conn
+    await conn.close()
+
+
 async def test_what_a_dead_worker_held_is_taken_back_in_the_middle_of_one_long_turn(
-    bus_dsn: str, tenant_dsn: str
+    conn: Connection, bus_dsn: str, tenant_dsn: str
 ) -> None:
     lost_ran = asyncio.Event()
 
@@ -36,7 +44,6 @@ async def test_what_a_dead_worker_held_is_taken_back_in_the_middle_of_one_long_t
                 await jobs.enqueue_many(conn, [NewJob("task", {}, priority=-1) for _ in range(5000)])
             await asyncio.sleep(0)
 
-    conn = await connect(tenant_dsn, application_name="tests")
     await jobs.enqueue(conn, "task", {"lost": True}, priority=10)
     await jobs.claim(conn, "dead", {"task": 1})
     await jobs.enqueue_many(conn, [NewJob("task", {}, priority=-1) for _ in range(5000)])
@@ -45,12 +52,12 @@ async def test_what_a_dead_worker_held_is_taken_back_in_the_middle_of_one_long_t
     # meanwhile (it was good at the first look) is found only because the turn ends for it.
     types = [JobType(name="task", handler=note, concurrency=2000)]
     async with working(types, {"acme": tenant_dsn}, bus_dsn, concurrency=2000, batch=20, stale_after_s=1.5):
-        await asyncio.wait_for(lost_ran.wait(), 20)
-        filled_until_then = not filling.done()
-        filling.cancel()
-        await asyncio.gather(filling, return_exceptions=True)
-        await conn.execute("DELETE FROM processing_jobs WHERE status = 'pending'")
-    await conn.close()
+        try:
+            await asyncio.wait_for(lost_ran.wait(), 20)
+            filled_until_then = not filling.done()
+        finally:
+            filling.cancel()
+            await asyncio.gather(filling, return_exceptions=True)
 
     assert filled_until_then
 

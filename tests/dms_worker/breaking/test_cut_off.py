@@ -135,7 +135,7 @@ async def test_a_tenant_whose_database_went_silent_costs_no_job_of_another_its_l
 
     async def long(ctx: JobContext) -> None:
         entered.append(ctx.tenant)
-        await asyncio.sleep(3)
+        await asyncio.sleep(3)  # not a wait: the job lasts longer than twice the stale time
 
     async with (
         database.own_tenant(cluster) as other,

@@ -52,7 +52,7 @@ async def test_eight_workers_that_beat_complete_fail_and_reclaim_all_the_time_ne
                 if waiting < 300:
                     added += len(await jobs.enqueue_many(conn, some_jobs()))
                 bell.ring("acme")
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # the pace of the producer; the end is waited for below
         await ledger.all_done()
 
     assert await ledger.faults() == []
@@ -83,11 +83,11 @@ async def test_a_handler_that_is_slow_to_commit_its_completion_costs_no_job_its_
         entered.append("slow")
         async with ctx.pool.acquire() as own, own.transaction():
             await ctx.complete(own)
-            await asyncio.sleep(1.2)
+            await asyncio.sleep(1.2)  # not a wait: the commit comes later than two stale times
 
     async def beside_it(_ctx: JobContext) -> None:
         entered.append("beside")
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(1.2)  # its lock must be renewed meanwhile
 
     await jobs.enqueue(conn, "slow", {})
     await jobs.enqueue(conn, "beside", {})

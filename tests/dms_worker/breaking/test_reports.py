@@ -64,7 +64,7 @@ async def test_a_slot_whose_job_was_lost_is_freed_once(
         numbers["most"] = max(numbers["most"], numbers["running"])
         numbers["entered"] += 1
         try:
-            await asyncio.sleep(ctx.job.payload["seconds"])
+            await asyncio.sleep(ctx.job.payload["seconds"])  # the job's own length, not a wait
         finally:
             numbers["running"] -= 1
 
