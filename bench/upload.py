@@ -97,12 +97,16 @@ def rates(stage: Stage, large: File, folder: Path) -> None:
     tus_sending: list[float] = []
     with bare_server(__file__, folder) as floor_url, tus_server(folder / "tus") as tus_url:
         for _ in range(ROUNDS):
+            os.sync()  # what one has left for the disk to do would slow the next one down
             floors["receive"].append(TusUpload(Connection(floor_url), "/files/", size).send(large.content))
+            os.sync()
             done = upload(stage, large)
             ours.append(done)
+            os.sync()
             theirs = TusUpload(Connection(tus_url), "/files", size)
             tus_sending.append(theirs.send(large.content))
             theirs.end()
+            os.sync()
             floors["complete_1gib"].append(complete_bare(folder / "floor", folder / "sealed"))
             fetching.append(seconds_of_fetching(stage.connect(), content_path(done.document_id), size))
             floors["download"].append(seconds_of_fetching(Connection(floor_url), "/files/floor", size))
