@@ -6,19 +6,28 @@ A text may also come from a file, as secrets do: `CORE_API_MASTER_KEY_FILE=/run/
 import os
 import sys
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, IPvAnyNetwork, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
 )
 
 EXIT_BAD_SETTINGS = 2
+
+
+def _pieces(value: object) -> object:
+    return [piece.strip() for piece in value.split(",") if piece.strip()] if isinstance(value, str) else value
+
+
+# Comma-separated in a variable, as 10.0.0.0/8,fd00::/8.
+Networks = Annotated[tuple[IPvAnyNetwork, ...], NoDecode, BeforeValidator(_pieces)]
 
 
 class TextFiles(EnvSettingsSource):

@@ -6,9 +6,13 @@ from typing import Any
 
 import jwt
 import pytest
+from aiohttp import ClientSession
+from aiohttp.test_utils import TestServer
 
+from core_api.app import create_app
 from core_api.keys import PASSWORDS
 from core_api.passwords import Passwords, SignInBusy
+from core_api.settings import Settings
 from nexarch.user_tokens import AUDIENCE, CLAIMS, ISSUER, UserTokens
 from support.services import CoreApi
 
@@ -112,6 +116,30 @@ async def test_too_many_wrong_passwords_are_refused_before_they_are_checked(core
     assert (status, problem["type"]) == (429, "/problems/too-many-requests")
     assert problem["retry_after_s"] >= 1
     assert (await sign_in(core_api, tenant.slug, "other@example.org", tenant.password))[0] == 200
+
+
+@pytest.mark.parametrize(("trusted", "status_of_another"), [("127.0.0.0/8", 200), ("", 429)])
+async def test_a_proxy_that_is_trusted_says_whose_wrong_passwords_they_were(
+    core_api: CoreApi, passwords: Passwords, trusted: str, status_of_another: int
+) -> None:
+    tenant = await core_api.create_tenant()
+    right = {"tenant": tenant.slug, "email": tenant.email, "password": tenant.password}
+    settings = Settings(**core_api.settings.model_dump() | {"port": 0, "trusted_proxies": trusted})
+    async with TestServer(create_app(settings, passwords)) as server, ClientSession(server.make_url("/")) as proxy:
+
+        async def sign_in_from(address: str, **changes: str) -> int:
+            # What a client claims itself stands to the left of what the proxy says.
+            headers = {"X-Forwarded-For": f"198.51.100.7, {address}"}
+            async with proxy.post("/v1/auth/token", headers=headers, json=right | changes) as answer:
+                return answer.status
+
+        guesses: list[int] = []
+        while 429 not in guesses and len(guesses) < 40:
+            guesses.append(await sign_in_from("203.0.113.9", password="not the password"))
+
+        assert guesses[-1] == 429
+        assert await sign_in_from("203.0.113.9") == 429
+        assert await sign_in_from("203.0.113.10") == status_of_another
 
 
 async def test_more_sign_ins_than_can_wait_are_told_to_come_back() -> None:

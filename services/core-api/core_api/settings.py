@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from nexarch.crypto.envelope import KEY_LENGTH
-from nexarch.settings import ServiceSettings
+from nexarch.settings import Networks, ServiceSettings
 from nexarch.user_tokens import AUDIENCE, ISSUER
 
 _POSTGRES_PORT = 5432
@@ -49,6 +49,9 @@ class Settings(ServiceSettings):
     token_issuer: str = Field(default=ISSUER, min_length=1)
     token_audience: str = Field(default=AUDIENCE, min_length=1)
     token_ttl_s: int = Field(default=900, ge=10, le=86400)
+    # Of a request that comes from one, X-Forwarded-For says whose it is: else all behind it share one limit on wrong
+    # credentials.
+    trusted_proxies: Networks = ()
 
     @property
     def tenant_database(self) -> tuple[str, int]:

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from nexarch.settings import Networks
 from nexarch.tenant_module import TenantModuleSettings
 
 GIB = 1 << 30
@@ -70,17 +71,11 @@ class Settings(TenantModuleSettings):
     upload_lifetime_s: float = Field(default=7 * 86400, gt=0)  # of an upload that receives nothing
     # A line that is silent for so long is broken; what arrived on it is kept.
     upload_idle_s: float = Field(default=60.0, gt=0)
-    # Comma-separated networks, as 10.0.0.0/8. Of a request that comes from one, X-Forwarded-For says whose it is.
-    trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
+    trusted_proxies: Networks = ()  # of a request that comes from one, X-Forwarded-For says whose it is
     # The host of the proxy right before this service, believed in the same way whatever addresses its name has.
     front: str | None = Field(default=None, min_length=1)
     # Comma-separated: whose pages may use /files/ from a browser, as https://app.example.org; * for all.
     cors_origins: Annotated[frozenset[str], NoDecode] = frozenset()
-
-    @field_validator("trusted_proxies", mode="before")
-    @classmethod
-    def _split_networks(cls, value: object) -> object:
-        return [piece.strip() for piece in value.split(",") if piece.strip()] if isinstance(value, str) else value
 
     @field_validator("allowed_types", "cors_origins", mode="before")
     @classmethod

@@ -1,11 +1,12 @@
 """Who sends a request: an operator by bearer token, or a module by its credential."""
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from core_api.credentials import find_service
-from core_api.keys import CREDENTIAL_FAILURES, REGISTRY
+from core_api.keys import CREDENTIAL_FAILURES, REGISTRY, SETTINGS
 from core_api.operators import find_operator
 from nexarch.auth import Operator, Principal, Service, bearer_token, service_credentials
+from nexarch.client_address import client_address
 from nexarch.errors import Unauthorized
 
 _WRONG = "These credentials are not known."
@@ -21,8 +22,9 @@ async def authenticate(request: web.Request) -> Principal | None:
 
 
 def address(request: web.Request) -> str:
-    """Where the connection comes from."""
-    return request.remote or "unknown"
+    """Whom the request comes from: the peer, or whom the trusted proxies in front of us name."""
+    forwarded_for = request.headers.getall(hdrs.X_FORWARDED_FOR, [])
+    return client_address(request.remote, forwarded_for, request.app[SETTINGS].trusted_proxies) or "unknown"
 
 
 async def _operator(request: web.Request, token: str) -> Operator:
