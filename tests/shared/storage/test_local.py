@@ -4,7 +4,7 @@ import os
 import stat
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from nexarch.storage import (
     ObjectNotFound,
     StorageSettings,
     UnsafeKey,
+    local,
     open_storage,
     revision_key,
 )
@@ -310,3 +311,21 @@ async def test_a_listing_that_is_left_early_leaves_no_descriptor(storage: LocalS
 async def test_a_file_has_no_address(storage: LocalStorage) -> None:
     with pytest.raises(NoSignedUrl):
         await storage.signed_url("acme", KEY, ttl_s=60)
+
+
+async def test_a_crowd_of_readers_gets_small_pieces_and_who_comes_later_large_ones_again(
+    storage: LocalStorage,
+) -> None:
+    await storage.put("acme", KEY, stream(bytes(2 * local.READ_SIZE)))
+
+    async def first_piece(standing: AsyncExitStack) -> int:
+        chunks = await standing.enter_async_context(storage.get("acme", KEY))
+        return len(await anext(chunks))
+
+    async with AsyncExitStack() as crowd:
+        sizes = [await first_piece(crowd) for _ in range(local.MANY_READERS + 5)]
+    async with AsyncExitStack() as later:
+        size_later = await first_piece(later)
+
+    assert sizes == [local.READ_SIZE] * local.MANY_READERS + [local.SMALL_READ_SIZE] * 5
+    assert size_later == local.READ_SIZE
