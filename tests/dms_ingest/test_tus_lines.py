@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from dms_ingest.staging import Staging
+from dms_ingest.staging import StagedFile, Staging
 from support.disk import disk_at
 from support.ingest import (
     PDF,
@@ -19,6 +19,7 @@ from support.ingest import (
     ingest_settings,
     run_ingest,
     run_ingest_process,
+    sign_in_another,
     tenant_database,
 )
 from support.raw_line import RawLine, begin
@@ -270,3 +271,27 @@ async def test_a_writer_that_does_not_let_go_is_423(tus: Tus, monkeypatch: pytes
     assert patch.problem["type"] == "/problems/upload-locked"
     assert head.headers["Retry-After"] == "1"
     assert (await tus.patch(path, 0, PDF)).status == 204
+
+
+async def test_a_chunk_of_somebody_else_never_holds_the_upload(
+    core_api: CoreApi, tus: Tus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = PDF + os.urandom(MIB)
+    path = await tus.create(len(content))
+    await tus.patch(path, 0, content[:1000])
+    colleague = Tus(tus.ingest, await sign_in_another(core_api, tus.person.tenant, email="zweite@example.org"))
+    opened, open_file = list[str](), Staging._open
+
+    def open_noted(staging: Staging, tenant: str, session_id: UUID, kind: int, *, make: bool = True) -> StagedFile:
+        opened.append(str(session_id))
+        return open_file(staging, tenant, session_id, kind, make=make)
+
+    monkeypatch.setattr(Staging, "_open", open_noted)
+
+    statuses = [(await colleague.patch(path, 1000, b"not mine")).status for _ in range(2)]
+    opened_by_colleague = list(opened)
+    rest = await tus.patch(path, 1000, content[1000:])
+
+    assert (statuses, opened_by_colleague) == ([404, 404], [])
+    assert opened, "the owner's chunk opens it"
+    assert rest.document_id is not None

@@ -5,6 +5,7 @@ offset, or sends from it, wants to go on: a request that still holds the upload 
 open blocks nobody, and two that send at one offset never mix.
 """
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ from nexarch.errors import Conflict, Forbidden, Invalid, Unavailable
 from nexarch.tenancy import TenantPools
 
 log = structlog.get_logger(__name__)
+
+_MOST_OWNERS = 4096  # uploads whose owner is remembered, about 200 bytes each
 
 
 class OffsetConflict(Conflict):
@@ -99,6 +102,7 @@ class TusUploads:
         self._receiver = receiver
         self._completer = completer
         self._concatenator = Concatenator(tenants, staging, keys, receiver, lifetime_s=settings.upload_lifetime_s)
+        self._owners: OrderedDict[UUID, UUID] = OrderedDict()  # of uploads that chunks came for; they never change
 
     async def create(self, user: User, new: NewSession, first: Chunk | None) -> Session:
         """Open an upload and take its first chunk; nobody learns the id of one whose first chunk failed: it is ended.
@@ -175,11 +179,13 @@ class TusUploads:
             raise UploadLocked(error.detail, retry_after_s=1) from error
 
     async def _append(self, user: User, session_id: UUID, chunk: Chunk) -> Session:
-        async with self._receiver.free(user.tenant, session_id) as file:
-            if file is not None:  # as nearly always after the first chunk: then one look at the row is enough
-                return await self._append_alone(user, session_id, chunk, file)
-        # Nobody is cut off, and no file made, for what is not theirs or takes no bytes.
+        if self._owners.get(session_id) == user.id:
+            async with self._receiver.free(user.tenant, session_id) as file:
+                if file is not None:  # as nearly always after the first chunk: then one look at the row is enough
+                    return await self._append_alone(user, session_id, chunk, file)
+        # Nobody is cut off or kept out, and no file made, for what is not theirs or takes no bytes.
         session = await self._get(user, session_id)
+        self._remember_owner(user, session_id)
         if not _takes_bytes(session):
             _refuse_misplaced(session, chunk)
             return session
@@ -201,6 +207,11 @@ class TusUploads:
                 await forget_received(conn, session_id, [(chunk.offset, session.size_bytes)])
         await chunk.go_on()
         return await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
+
+    def _remember_owner(self, user: User, session_id: UUID) -> None:
+        self._owners[session_id] = user.id
+        if len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
 
     async def _settle_length(self, user: User, session: Session, total: int) -> Session:
         if not session.length_deferred:
