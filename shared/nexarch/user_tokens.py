@@ -67,6 +67,7 @@ class UserTokens:
         self._good_until = 0.0  # monotonic seconds
         self._ask_again_at = 0.0
         self._failure: Unavailable | None = None
+        self._forgotten = 0  # times
         self._lock = asyncio.Lock()
         # SHA-256 of tokens that the present keys verify, whose they are, and the Unix time at which they expire.
         self._verified: OrderedDict[bytes, tuple[User, float]] = OrderedDict()
@@ -107,6 +108,7 @@ class UserTokens:
 
     def forget(self) -> None:
         """Ask for the keys again at the next token: the channel `keys` said that they changed."""
+        self._forgotten += 1
         self._good_until = 0.0
 
     async def _key(self, kid: str) -> Ed25519PublicKey:
@@ -125,6 +127,7 @@ class UserTokens:
         if now < self._ask_again_at:
             return
         self._ask_again_at = now + _ASK_AGAIN_S
+        forgotten = self._forgotten
         try:
             jwks = await self._fetch_jwks()
         except Unavailable as error:
@@ -134,7 +137,8 @@ class UserTokens:
         self._failure = None
         self._keys = read_jwks(jwks)
         self._verified.clear()
-        self._good_until = now + _KEYS_TTL_S
+        if forgotten == self._forgotten:  # else they changed while core-api answered: these may be the old ones
+            self._good_until = now + _KEYS_TTL_S
 
 
 def read_jwks(jwks: dict[str, Any]) -> dict[str, Ed25519PublicKey]:

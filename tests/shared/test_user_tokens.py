@@ -234,3 +234,23 @@ async def test_of_too_many_tokens_the_oldest_are_verified_again(
         await tokens.verify(issuer.sign())
 
     assert len(tokens._verified) == 3
+
+
+async def test_keys_that_change_while_core_api_answers_are_asked_for_again(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_tokens, "_ASK_AGAIN_S", 0.0)
+    issuer.keys["two"] = Ed25519PrivateKey.generate()
+    token = issuer.sign("two")
+
+    async def old_keys() -> dict[str, Any]:
+        answer = await issuer.jwks()
+        if issuer.keys.pop("two", None) is not None:  # withdrawn while the answer is on its way
+            verifier.forget()
+        return answer
+
+    verifier = UserTokens(old_keys)
+    await verifier.verify(token)
+
+    with pytest.raises(InvalidToken):
+        await verifier.verify(token)
