@@ -1,6 +1,7 @@
 """The staging folder: whose files they are, who may be in one at the same time, and what a full disk means."""
 
 import errno
+import fcntl
 import mmap
 import os
 import threading
@@ -204,3 +205,47 @@ def test_a_file_that_is_not_there_is_not_made_for_who_only_looks(staging: Stagin
         staging.open_alone("acme", SESSION, make=False)
 
     assert not (tmp_path / "staging" / "acme").exists()
+
+
+@pytest.mark.parametrize("code", [errno.ENOENT, errno.EACCES, errno.EMFILE, errno.EOPNOTSUPP])
+def test_a_file_that_cannot_be_opened_past_the_page_cache_is_written_all_the_same(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    file, content, real_open = staging.open_shared("acme", SESSION), os.urandom(4096), os.open
+
+    def open_file(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(code, os.strerror(code))
+        return real_open(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", open_file)
+    buffer = pages(bytes(4096))
+
+    counts = file.write_pages(pages(content), 0), file.read_pages(buffer, 0)
+    file.close()
+
+    assert counts == (4096, 4096)
+    assert bytes(buffer) == content
+
+
+def test_a_file_system_that_reads_nothing_past_the_page_cache_is_read_through_it(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, content, real_read = staging.open_shared("acme", SESSION), os.urandom(2 * 4096), os.preadv
+    file.write_pages(pages(content), 0)
+    refused = list[int]()
+
+    def read(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            refused.append(offset)
+            raise OSError(errno.EINVAL, "not here")
+        return real_read(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", read)
+    buffer = pages(bytes(2 * 4096))
+
+    count = file.read_pages(buffer, 0)
+    file.close()
+
+    assert (count, refused) == (len(content), [0])
+    assert bytes(buffer) == content

@@ -25,7 +25,7 @@ from nexarch.errors import InsufficientStorage
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # disk, quota, the process's file size limit
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-_NOT_DIRECT = {errno.EINVAL}  # what a file system says that cannot do it, to opening or to each call
+_NOT_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP}  # what a file system says that opens a file so, and cannot do it
 _IMPOSSIBLE = -1
 _WHOLE = 1 << 62  # the byte whose lock stands for the file
 _flock = struct.Struct("@hhqqi4x").pack  # struct flock: type, whence, start, length, pid
@@ -127,9 +127,7 @@ class StagedFile:
         if self._direct is None:
             try:
                 self._direct = os.open(f"/proc/self/fd/{self._descriptor}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
-            except OSError as error:  # a file system without it; without /proc
-                if error.errno not in _NOT_DIRECT | {errno.ENOENT}:
-                    raise
+            except OSError:  # no such file system, no /proc, no descriptor left: whatever it is, there is another way
                 self._direct = _IMPOSSIBLE
         return self._direct
 
