@@ -47,6 +47,7 @@ async def test_who_waits_is_told_what_raised_and_what_came_behind_it_has_run() -
 
     lane.add(lambda: 1 // 0)
     lane.add(lambda: ran.append(1))
+    lane.add(dict[str, str]().popitem)
 
     with pytest.raises(ZeroDivisionError):
         await lane.idle()
