@@ -277,3 +277,16 @@ def test_a_slot_that_cannot_grow_on_a_full_disk_keeps_what_it_had(tmp_path: Path
 
     assert count == 0
     assert content_of(tmp_path, 0, 1000) == content[:1000]
+
+
+def test_no_nonce_seals_twice_also_where_slots_are_sealed_together(tmp_path: Path) -> None:
+    slots = 9
+    content = memoryview(bytes(slots * SLOT))
+    nonces = []
+    for _ in range(2):
+        with opened(tmp_path) as file:
+            file.write(content, 0)
+        stored = staged(tmp_path).read_bytes()
+        nonces += [stored[number * STRIDE + 4 : number * STRIDE + 16] for number in range(slots)]
+
+    assert len(set(nonces)) == 2 * slots

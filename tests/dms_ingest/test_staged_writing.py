@@ -14,7 +14,7 @@ import pytest
 from dms_ingest.buffers import Buffers
 from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import SealedFile
-from dms_ingest.slots import SLOT
+from dms_ingest.slots import SLOT, STRIDE
 from dms_ingest.staged_writing import StagedWriter
 from dms_ingest.staging import StagedFile, Staging, StagingFull
 from support.waiting import eventually
@@ -149,3 +149,21 @@ async def test_all_buffers_are_given_back_also_by_a_writer_who_was_cancelled(fil
         return buffers._lent == 0
 
     await eventually(all_are_back)
+
+
+async def test_what_is_going_to_be_synced_is_on_its_way_to_the_disk_before(
+    file: SealedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, advise = list[tuple[int, int]](), os.posix_fadvise
+
+    def note(descriptor: int, offset: int, length: int, advice: int) -> None:
+        begun.append((offset, length))
+        advise(descriptor, offset, length, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    for durable in (False, True):
+        writer = StagedWriter(file, 0, Buffers(SLOT), durable=durable)
+        await writer.take(memoryview(CONTENT)[: 2 * SLOT])
+        await writer.finish()
+
+    assert begun == [(0, STRIDE), (STRIDE, STRIDE)]

@@ -249,3 +249,23 @@ def test_a_file_system_that_reads_nothing_past_the_page_cache_is_read_through_it
 
     assert (count, refused) == (len(content), [0])
     assert bytes(buffer) == content
+
+
+def test_what_a_write_past_the_page_cache_leaves_over_goes_where_it_belongs(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, content, real_write = staging.open_shared("acme", SESSION), os.urandom(4 * 4096), os.pwrite
+
+    def write(descriptor: int, data: memoryview, offset: int) -> int:
+        direct = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT
+        return real_write(descriptor, data[:4096] if direct else data, offset)  # as at the end of a disk
+
+    monkeypatch.setattr(os, "pwrite", write)
+
+    count = file.write_pages(pages(content), 8192)
+    buffer = bytearray(len(content))
+    file.read_at(memoryview(buffer), 8192)
+    file.close()
+
+    assert count == len(content)
+    assert buffer == content

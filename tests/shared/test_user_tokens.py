@@ -189,8 +189,9 @@ async def test_a_key_that_is_published_no_more_is_refused(
     del issuer.keys["two"]
     tokens.forget()
 
-    with pytest.raises(InvalidToken):
-        await tokens.verify(token)
+    for _ in range(2):  # also once the other keys are here
+        with pytest.raises(InvalidToken):
+            await tokens.verify(token)
 
 
 async def test_a_token_that_comes_again_is_verified_once(
