@@ -93,7 +93,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         return _respond(request, error.status, _slug(error.status), error.reason, None, {}, error)
     except AWAY as error:
         return problem_response(request, _database_away(error))
-    except ConnectionResetError as error:
+    except ConnectionError as error:  # one without a number where the client went while it was being sent to
         if request.transport is None or request.transport.is_closing():
             raise  # the client went away: there is nobody to answer
         return problem_response(request, _database_away(error))

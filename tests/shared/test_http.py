@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID, uuid4
 
+import aiohttp
 import asyncpg
 import pytest
 from aiohttp import ClientPayloadError, web
@@ -12,6 +13,7 @@ from aiohttp.test_utils import TestClient
 from openapi_spec_validator import validate
 from pydantic import BaseModel, ConfigDict, Field
 from pytest_aiohttp import AiohttpClient
+from structlog.testing import capture_logs
 
 from nexarch.auth import PRINCIPAL, Access, Principal, User, bearer_token
 from nexarch.errors import Conflict, InsufficientStorage, NexarchError, NotReady, Unauthorized, Unavailable
@@ -392,3 +394,22 @@ async def test_who_is_told_that_something_is_away_or_full_is_told_when_to_come_a
     response = await client.post("/v1/x")
 
     assert response.headers.get("Retry-After") == again_s
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, ConnectionResetError, BrokenPipeError])
+async def test_a_client_who_goes_away_while_it_is_sent_to_is_not_called_trouble_of_the_database(
+    aiohttp_client: AiohttpClient, kind: type[ConnectionError]
+) -> None:
+    async def lose(request: web.Request) -> web.Response:
+        """Find that the line is broken, as `drain` says it."""
+        assert request.transport is not None
+        request.transport.abort()
+        raise kind("Connection lost")
+
+    info = ServiceInfo("test-service", "1.0", "For tests.")
+    client = await aiohttp_client(create_base_app(info, authenticate, [Route("GET", "/v1/x", lose, Access.PUBLIC)]))
+
+    with capture_logs() as lines, pytest.raises(aiohttp.ServerDisconnectedError):
+        await client.get("/v1/x", headers={"Connection": "close"})
+
+    assert [line["event"] for line in lines] == ["request"]
