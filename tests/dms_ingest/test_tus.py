@@ -1,11 +1,14 @@
 """tus 1.0 at /files/, header by header: what the protocol demands, and what servers are known to get wrong."""
 
 import base64
+import errno
 import hashlib
 import os
+from uuid import UUID
 
 import pytest
 
+from dms_ingest.staging import Staging
 from support.ingest import (
     PDF,
     Ingest,
@@ -172,6 +175,24 @@ async def test_a_complete_upload_answers_with_its_document_again_and_takes_nothi
     assert beyond.status == 413
     assert (again.status, again.offset) == (409, 1000)
     assert await number_of_documents(tus) == 1
+
+
+async def test_a_complete_upload_takes_nothing_also_while_its_staged_file_is_still_there(
+    tus: Tus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_staging: Staging, _tenant: str, _session_id: UUID) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Staging, "remove", fail)
+    content = a_pdf(1000)
+    path = await tus.create(len(content))
+    await tus.patch(path, 0, content[:500])
+    document_id = (await tus.patch(path, 500, content[500:])).document_id
+
+    empty = await tus.patch(path, 1000, b"")
+
+    assert document_id is not None
+    assert (empty.status, empty.offset, empty.document_id) == (204, 1000, document_id)
 
 
 async def test_clients_that_cannot_send_patch_say_so(tus: Tus) -> None:
