@@ -98,3 +98,35 @@ async def test_a_turn_that_gets_no_connection_lets_go_of_the_pool(bus_dsn: str) 
         await eventually(failed_twice)
 
     assert users == 0
+
+
+async def test_ends_that_neither_the_turn_nor_the_other_session_could_write_are_written_later(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, tenant_owner_dsn: str
+) -> None:
+    registry = CollectorRegistry()
+
+    async def nothing(_ctx: JobContext) -> None:
+        pass
+
+    async def turns_failed() -> bool:
+        return (registry.get_sample_value("nexarch_jobs_failed_turns_total") or 0) >= 2
+
+    async def all_are_done() -> bool:
+        return bool(await conn.fetchval("SELECT bool_and(status = 'succeeded') FROM processing_jobs"))
+
+    owner = await connect(tenant_owner_dsn, application_name="tests")
+    await owner.execute("""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no end'; END $$;
+        CREATE TRIGGER no_end BEFORE UPDATE ON processing_jobs FOR EACH ROW
+            WHEN (NEW.status = 'succeeded') EXECUTE FUNCTION refuse();
+    """)
+    await jobs.enqueue_many(conn, [NewJob("task", {}) for _ in range(40)])
+    types = [JobType(name="task", handler=nothing, concurrency=100)]
+    async with working(types, {"acme": tenant_dsn}, bus_dsn, registry=registry, concurrency=100, batch=10):
+        await eventually(turns_failed)
+        await owner.execute("DROP TRIGGER no_end ON processing_jobs")
+
+        await eventually(all_are_done)
+    await owner.close()
+
+    assert await conn.fetchval("SELECT max(attempts) FROM processing_jobs") == 1
