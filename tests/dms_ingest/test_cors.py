@@ -1,11 +1,13 @@
-"""Pages of other origins use /files/ only where the setting lets them."""
+"""Pages of other origins use the service only where the setting lets them; tests/browser has a browser's view."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from dms_ingest.routes import ROUTES
 from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest
 from support.services import CoreApi
 from support.tus import VERSION, Tus, metadata
@@ -13,6 +15,7 @@ from support.tus import VERSION, Tus, metadata
 pytestmark = pytest.mark.database
 
 APP, OTHER = "https://app.example.org", "https://evil.example.org"
+NOBODYS_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 PREFLIGHT = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "authorization,upload-offset"}
 
 
@@ -28,7 +31,7 @@ async def test_a_page_of_an_allowed_origin_may_send_what_tus_needs_and_read_the_
 ) -> None:
     tus = Tus(open_to_app, editor)
     async with open_to_app.session.options(
-        f"{open_to_app.url}/files/01890a5d-ac96-774b-bcce-b302099a8057", headers={"Origin": APP} | PREFLIGHT
+        f"{open_to_app.url}/files/{NOBODYS_ID}", headers={"Origin": APP} | PREFLIGHT
     ) as preflight:
         asked = preflight.headers
     length = VERSION | {"Origin": APP, "Upload-Length": "15"} | metadata(filename="a.pdf")
@@ -57,10 +60,11 @@ async def test_another_origin_gets_nothing_of_it(open_to_app: Ingest, ingest: In
         for origin in [OTHER, "null", APP.upper(), f"{APP}.evil.org", f"{APP}, {OTHER}"]:
             if running is ingest:
                 origin = APP  # noqa: PLW2901 - by default nobody is allowed
-            async with running.session.options(
-                f"{running.url}/files/", headers={"Origin": origin} | PREFLIGHT
-            ) as preflight:
-                assert not [name for name in preflight.headers if name.startswith("Access-Control")], origin
+            for path in ("/files/", "/v1/uploads"):
+                async with running.session.options(
+                    running.url + path, headers={"Origin": origin} | PREFLIGHT
+                ) as preflight:
+                    assert not [name for name in preflight.headers if name.startswith("Access-Control")], origin
 
 
 async def test_all_origins_may_be_allowed(core_api: CoreApi, bus_dsn: str, tmp_path: Path) -> None:
@@ -68,6 +72,24 @@ async def test_all_origins_may_be_allowed(core_api: CoreApi, bus_dsn: str, tmp_p
         async with running.session.options(f"{running.url}/files/", headers={"Origin": OTHER}) as answer:
             assert answer.headers["Access-Control-Allow-Origin"] == "*"
         async with running.session.get(f"{running.url}/v1/documents", headers={"Origin": OTHER}) as answer:
+            assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+async def test_a_page_may_ask_before_it_calls_any_route_and_needs_no_token_for_that(open_to_app: Ingest) -> None:
+    for route in ROUTES:
+        path = re.sub(r"{\w+}", NOBODYS_ID, route.path)
+        headers = {"Origin": APP, "Access-Control-Request-Method": route.method}
+        async with open_to_app.session.options(open_to_app.url + path, headers=headers) as answer:
+            assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (204, APP), path
+            assert route.method in answer.headers["Access-Control-Allow-Methods"].split(", ")
+
+
+async def test_health_and_metrics_are_not_for_pages(open_to_app: Ingest) -> None:
+    for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs"):
+        async with open_to_app.session.get(open_to_app.url + path, headers={"Origin": APP}) as answer:
+            assert "Access-Control-Allow-Origin" not in answer.headers
+        async with open_to_app.session.options(open_to_app.url + path, headers={"Origin": APP} | PREFLIGHT) as answer:
+            assert answer.status == 405
             assert "Access-Control-Allow-Origin" not in answer.headers
 
 

@@ -9,7 +9,7 @@ from dms_ingest.front import Front
 from dms_ingest.keys import FRONT, SETTINGS
 from dms_ingest.routes import ROUTES
 from dms_ingest.settings import Settings
-from dms_ingest.views import tus
+from dms_ingest.views import cors, tus
 from dms_ingest.views.audit import remember_client
 from nexarch import module, operators, tenant_module
 from nexarch.auth import FailureLimiter
@@ -28,8 +28,8 @@ def create_app(settings: Settings) -> web.Application:
     app[SETTINGS] = settings
     app[FRONT] = Front(settings.front)
     app[operators.OPERATOR_FAILURES] = FailureLimiter()
-    app.on_response_prepare.append(tus.add_headers)
-    app.middlewares.append(remember_client)
+    app.on_response_prepare.extend([tus.add_headers, cors.add_headers])
+    app.middlewares.extend([cors.answer_preflight, remember_client])
     app.cleanup_ctx.extend(
         [
             module.core_client(settings, "dms-ingest"),

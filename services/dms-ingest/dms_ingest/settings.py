@@ -74,7 +74,7 @@ class Settings(TenantModuleSettings):
     trusted_proxies: Networks = ()  # of a request that comes from one, X-Forwarded-For says whose it is
     # The host of the proxy right before this service, believed in the same way whatever addresses its name has.
     front: str | None = Field(default=None, min_length=1)
-    # Comma-separated: whose pages may use /files/ from a browser, as https://app.example.org; * for all.
+    # Comma-separated: whose pages may call us from a browser, as https://app.example.org; * for all.
     cors_origins: Annotated[frozenset[str], NoDecode] = frozenset()
 
     @field_validator("allowed_types", "cors_origins", mode="before")

@@ -18,7 +18,6 @@ from dms_ingest.names import composed
 from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
 from dms_ingest.tus_headers import CHUNK_TYPE, EXTENSIONS, VERSION, Concat, HeaderRefused
 from dms_ingest.upload_sessions import NewSession, Session
-from dms_ingest.views.cors import add_cors, is_preflight
 from dms_ingest.views.request_body import raw_body
 from nexarch.auth import Access, require
 from nexarch.errors import UnsupportedType
@@ -47,15 +46,11 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers["Tus-Resumable"] = VERSION
     if response.status == HTTPStatus.PRECONDITION_FAILED:
         response.headers["Tus-Version"] = VERSION
-    add_cors(request, response)
 
 
 async def options(request: web.Request) -> web.Response:
-    """What this server speaks of tus, and the preflight of browsers.
-
-    Where health and the like have a listener of their own, only a preflight from an allowed origin needs no token.
-    """
-    if request.app[SETTINGS].internal_port is not None and not is_preflight(request):
+    """What this server speaks of tus; with a token, where health and the like have a listener of their own."""
+    if request.app[SETTINGS].internal_port is not None:
         require(await authenticate(request), Access.INTERNAL)
     headers = {
         "Tus-Version": VERSION,
