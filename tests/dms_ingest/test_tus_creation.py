@@ -77,6 +77,16 @@ async def test_names_of_all_scripts_arrive(tus: Tus) -> None:
         assert (await document_of(tus, answer.document_id))[0] == name
 
 
+async def test_what_javascript_writes_for_nothing_is_no_value_but_in_a_name(tus: Tus) -> None:
+    content = a_pdf(100)
+    for word in ("undefined", "null", ""):
+        path = await tus.create(100, filename=word or "x", filetype=word, folder_id=word, sha256=word)
+
+        answer = await tus.patch(path, 0, content)
+
+        assert (await document_of(tus, answer.document_id))[0] == (word or "x")
+
+
 async def test_metadata_becomes_no_header_but_its_own_written_anew(tus: Tus) -> None:
     hostile = metadata(filename="a.pdf", note="x\r\nSet-Cookie: a=b", empty="")["Upload-Metadata"]
 

@@ -28,6 +28,8 @@ from nexarch.tenant_module import authenticate, caller, tenant_connection
 _PREFIX = "/files/"
 _OCTETS = "application/octet-stream"
 _PART = "part"  # what a part is called in its row; nobody sees it
+# What Uppy writes for a field that a file does not have. Only a name may be such a word.
+_NO_VALUE = frozenset({b"", b"null", b"undefined"})
 
 
 class FileMetadata(BaseModel):
@@ -177,9 +179,10 @@ def _first_chunk(request: web.Request) -> Chunk | None:
 
 
 def _read(pairs: Mapping[str, bytes]) -> FileMetadata:
-    values = {key: value for key, value in pairs.items() if value and key in FileMetadata.model_fields}
+    values = {key: pairs[key] for key in FileMetadata.model_fields if key in pairs}
+    given = {key: value for key, value in values.items() if key == "filename" or value not in _NO_VALUE}
     try:
-        return FileMetadata.model_validate({key: value.decode() for key, value in values.items()})
+        return FileMetadata.model_validate({key: value.decode() for key, value in given.items()})
     except UnicodeDecodeError as error:
         raise HeaderRefused("Names and types are in UTF-8.", header="Upload-Metadata") from error
     except ValidationError as error:
