@@ -7,7 +7,7 @@ CLIENTS := tests/clients/node_modules/.installed
 PROJECTS := shared services/core-api services/dms-ingest services/dms-worker services/alerter
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run clients test quick lint docs lock ci compose-test faults compose-faults bench-bulk bench-queue bench-upload bench-old-snapshot
+.PHONY: help setup run clients chromium test quick lint docs lock ci compose-test faults compose-faults bench-bulk bench-queue bench-upload bench-old-snapshot
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -33,21 +33,29 @@ setup: $(STAMP)  ## make .venv with everything the other targets need
 run: $(STAMP)  ## everything, with a demonstration; FILE=path SEARCH=word ONCE=1 PORT_BASE=9000
 	@$(BIN)/nexarch up $(if $(FILE),--file "$(FILE)") $(foreach word,$(SEARCH),--search "$(word)") $(if $(ONCE),--once) $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
-$(CLIENTS): tests/clients/package-lock.json
-	@if ! command -v npm >/dev/null; then \
+# Debian's packages where a command is missing and we may install them: $(call needs,command,packages,what for).
+define needs
+	@if ! command -v $(1) >/dev/null; then \
 	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-	    echo "The tests run clients from npm: install node 18 or newer and npm." >&2; exit 1; \
+	    echo "$(3)" >&2; exit 1; \
 	  fi; \
-	  echo "Installing node and npm ..." && apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends nodejs npm >/dev/null; \
+	  echo "Installing $(2) ..." && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $(2) >/dev/null; \
 	fi
+endef
+
+$(CLIENTS): tests/clients/package-lock.json
+	$(call needs,npm,nodejs npm,The tests run clients from npm: install node 18 or newer and npm.)
 	@echo "Installing the clients of the tests into tests/clients/node_modules ..."
 	@cd tests/clients && npm ci --silent
 	@touch $(CLIENTS)
 
 clients: $(CLIENTS)  ## the stock JavaScript clients that the tests run
 
-test: $(STAMP) $(CLIENTS)  ## every test, on a PostgreSQL that the tests start themselves
+chromium:  ## the browser in which the tests run them too
+	$(call needs,chromium,chromium,The tests drive a browser: install Chromium so that the command chromium starts it.)
+
+test: $(STAMP) $(CLIENTS) chromium  ## every test, on a PostgreSQL that the tests start themselves
 	@echo "One file: $(BIN)/pytest tests/shared/test_http.py   one test: $(BIN)/pytest -k 'part of its name'"
 	@$(BIN)/pytest $(if $(PYTEST_ARGS),$(PYTEST_ARGS),-n 2)
 

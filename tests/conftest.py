@@ -182,4 +182,4 @@ def tus(ingest: Ingest, editor: Person) -> Tus:
 @pytest.fixture(scope="session")
 def npm_packages() -> None:
     """The packages of tests/clients are installed, for `support.js_clients`."""
-    js_clients.install()
+    js_clients.install("clients")

@@ -10,19 +10,11 @@ import pytest
 from support import js_clients
 from support.files import write_pdf
 from support.ingest import Ingest, Person
+from support.uploads_page import PAGE, example
 
 pytestmark = [pytest.mark.database, pytest.mark.usefixtures("npm_packages")]
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "uploads.md").read_text()
-
-
-def example(heading: str, language: str) -> str:
-    """The first block of code under a heading."""
-    section = PAGE.split(f"\n## {heading}\n")[1]
-    match = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    assert match is not None
-    return match[1]
 
 
 async def run_shell(ingest: Ingest, person: Person, commands: str) -> list[str]:

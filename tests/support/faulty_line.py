@@ -12,7 +12,7 @@ from support.lines import reset, serve_lines
 _PIECE = 64 << 10
 _STALL_S = 0.3  # the client of a half open line learns of it after so long
 
-How = Literal["reset", "close", "stall", "swallow"]
+How = Literal["reset", "close", "stall", "swallow", "hang"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Fault:
 
     reset, close: RST or FIN to both. stall: RST to the client after a while, and nothing more to the service, which
     goes on waiting. swallow: the service gets everything, its answer goes nowhere and then the client gets RST.
+    hang: nothing more to the service, which goes on waiting as the client does, until that gives up.
     """
 
     at: int
@@ -52,6 +53,10 @@ class FaultyLine:
                     await asyncio.sleep(_STALL_S)
                     self._half_open.append(to_service)
                     reset(writer)
+                case "hang":
+                    self._half_open.append(to_service)
+                    while piece := await reader.read(_PIECE):
+                        self.taken += len(piece)
                 case "swallow":
                     await asyncio.wait([down])
                     reset(writer)
@@ -99,6 +104,10 @@ class FaultyLine:
                 continue
             writer.write(piece)
             await writer.drain()
+
+    async def is_faultless(self) -> bool:
+        """Whether all faults have happened."""
+        return self.faults == []
 
     def close_half_open(self) -> None:
         """End what was left half open."""

@@ -20,11 +20,19 @@ class Uploaded:
     document_id: str | None
 
 
-def install() -> None:
-    """Install the packages of tests/clients, and node where it is missing and can be; once for all workers."""
+def install(*targets: str) -> None:
+    """Make `clients`, the packages of tests/clients, or `chromium`; installed once for all workers."""
     with (CLIENTS / "package.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(["make", "--no-print-directory", "clients"], cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(["make", "--no-print-directory", *targets], cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
+
+
+def bundle(entry: Path) -> bytes:
+    """A module and all it imports as one script for pages, which puts what it exports into `examples`."""
+    return subprocess.run(
+        [CLIENTS / "node_modules/.bin/esbuild", entry, "--bundle", "--format=iife", "--global-name=examples"],
+        cwd=CLIENTS, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    ).stdout  # fmt: skip
 
 
 async def upload(client: str, task: dict[str, Any]) -> Uploaded:
