@@ -170,6 +170,18 @@ def test_the_heap_of_the_object_store_ends_well_below_its_memory() -> None:
     assert float(given["SEAWEEDFS_HEAP"].removesuffix("MiB")) <= 0.67 * memory_mib
 
 
+def test_what_the_object_store_reads_ahead_fits_into_its_heap() -> None:
+    """0, its own default, is no limit: then a download of 1 GiB takes 1 GiB of memory."""
+    given, _ = example()
+    (read_ahead_mib,) = (
+        float(argument.partition("=")[2])
+        for argument in CONTAINERS["object-store"]["command"]
+        if argument.startswith("-s3.readerCacheSizeMB=")
+    )
+
+    assert 0 < read_ahead_mib <= 0.5 * float(given["SEAWEEDFS_HEAP"].removesuffix("MiB"))
+
+
 def test_only_core_api_and_the_front_of_dms_ingest_are_published_and_only_to_this_computer() -> None:
     published = {name: ports for name, described in CONTAINERS.items() if (ports := described.get("ports"))}
 
