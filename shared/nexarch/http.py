@@ -23,7 +23,7 @@ from nexarch.auth import OPEN, Access, Authenticator
 from nexarch.errors import NotReady
 from nexarch.metrics import HttpMetrics, exposition, new_registry
 from nexarch.problems import REQUEST_ID, problems
-from nexarch.routing import Route, add_routes
+from nexarch.routing import UNMATCHED, Route, add_routes
 
 log = structlog.get_logger(__name__)
 
@@ -179,9 +179,8 @@ async def _context(request: web.Request, handler: Handler) -> web.StreamResponse
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=request_id, trace_id=trace.trace_id, span_id=trace.span_id)
     counters = request.app[_HTTP_METRICS]
-    resource = request.match_info.route.resource
-    assert resource is not None  # at least the one that takes what no route does
-    route = resource.name or resource.canonical
+    resource = request.match_info.route.resource  # None where no path is asked for: `OPTIONS *`, `CONNECT host:80`
+    route = UNMATCHED if resource is None else resource.name or resource.canonical
     started = time.monotonic()
     status = 499  # the client went away
     with counters.running.track_inprogress():

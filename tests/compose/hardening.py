@@ -1,6 +1,7 @@
 """What a container may do, what it holds, and what it can reach: seen from the host and from inside."""
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -181,6 +182,20 @@ def check_strangers(url: str, token: str) -> str:
             require(status in {401, 404}, f"{method.upper()} {path} answers a stranger with {status}")
             asked += 1
     return f"{asked} routes of {document['info']['title']}"
+
+
+def check_no_path(*ports: int) -> str:
+    """A request without a path is 404 where it can be read, and 400 where not: never a service's own trouble."""
+    lines = {"OPTIONS *": {404}, "CONNECT elsewhere.example.org:80": {404}, "PRI * HTTP/2.0\r\n\r\nSM": {400, 404}}
+    for port in ports:
+        for line, statuses in lines.items():
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as sent:
+                target = line if "HTTP/2" in line else f"{line} HTTP/1.1\r\nHost: elsewhere.example.org:80"
+                sent.sendall(f"{target}\r\n\r\n".encode())
+                said = sent.recv(4096)
+            require(said.startswith(b"HTTP/1."), f"{line} at port {port}: {said!r}")
+            require(int(said.split()[1]) in statuses, f"{line} at port {port}: {said!r}")
+    return f"{len(lines)} requests at each port"
 
 
 def _status(method: str, url: str) -> int:

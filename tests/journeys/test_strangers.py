@@ -1,5 +1,6 @@
 """What someone without credentials gets from the published listeners: 401 or 404 everywhere, and nothing else."""
 
+import asyncio
 import io
 import re
 from typing import Any
@@ -65,6 +66,23 @@ async def test_a_stranger_gets_401_or_404_on_every_path_whatever_is_sent(
             for odd in ODD:
                 async with client.request(method, path, **odd) as response:
                     assert response.status in {401, 404}, (method, path, [*odd.values()], await response.text())
+
+
+@pytest.mark.parametrize("target", ["OPTIONS *", "CONNECT elsewhere.example.org:80", "CONNECT /v1/tenants"])
+@pytest.mark.parametrize("service", ["core-api", "dms-ingest"])
+async def test_a_stranger_gets_404_where_no_path_is_asked_for(
+    service: str, target: str, core_api: CoreApi, ingest: Ingest, aiohttp_client: AiohttpClient
+) -> None:
+    app = published_core_api(core_api) if service == "core-api" else published_ingest(ingest)
+    client: Client = await aiohttp_client(app)
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+
+    writer.write(f"{target} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), timeout=30)
+    writer.close()
+
+    assert head.startswith(b"HTTP/1.1 404 "), head
+    assert b"application/problem+json" in head
 
 
 async def test_health_and_documents_of_a_published_service_need_any_credentials(
