@@ -55,9 +55,11 @@ class Walk:
         self.step("it starts with a copy of .env.example", self.up)
         self.step("a tenant, a user, a login", self.make_tenant)
         self.step("upload, search, download", lambda: self.round_trip("first"))
+        self.step("a large file, up, read and down", self.large_file)
         self.step("Prometheus has a metric of every service", self.metrics)
         self.step("strangers at core-api", lambda: hardening.check_strangers(stack.core_url, self.operator))
         self.step("strangers at dms-ingest", lambda: hardening.check_strangers(stack.ingest_url, self.token))
+        self.step("strangers who ask for no path", lambda: hardening.check_no_path(stack.core_port, stack.ingest_port))
         self.step("the audit trail has the client's address", self.address)
         self.step("a line breaks in the middle of a body", self.line_breaks)
         self.step("three workers, two dms-ingest", self.scale)
@@ -118,6 +120,23 @@ class Walk:
         back = self.folder / "back"
         self.nexarch("download", document_id, "--output", str(back), "--force")
         require(_sha256(back) == _sha256(file), f"{file.name} came back different")
+
+    def large_file(self) -> str:
+        """As large as the memory of the object store: each container keeps to its own."""
+        file = self.folder / "large.bin"
+        with file.open("wb") as opened:
+            opened.write(b"NEXARCH")
+            opened.truncate(1024 * _MIB)
+        (item,) = self.nexarch("upload", str(file))["items"]
+        document = item["document"]["id"]
+        self.compare(document, file)
+        url = f"{self.stack.ingest_url}/v1/documents/{document}"
+        eventually(lambda: self.call("GET", url, None)["processing_state"] == "failed", within_s=180)  # it is no text
+        for service, ids in self.stack.everything().items():
+            for container in ids:
+                restarts = self.stack.inspect(container)["RestartCount"]
+                require(restarts == 0, f"{service} died {restarts} times")
+        return f"{_size(file)}; nothing died of it"
 
     def metrics(self) -> str:
         def complete() -> bool:
