@@ -68,6 +68,8 @@ async def open_pools(directory: Directory) -> AsyncIterator[Callable[..., Tenant
 
 
 async def connections(conn: Connection) -> int:
+    # Within a transaction Postgres shows sessions as they were at the first look, which may be too early for ever.
+    await conn.execute("SELECT pg_stat_clear_snapshot()")
     sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pools under test'"
     return int(await conn.fetchval(sql))
 
