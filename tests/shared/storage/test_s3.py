@@ -6,6 +6,7 @@ import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from nexarch.storage import (
 from nexarch.storage.s3 import S3Storage
 from nexarch.storage.s3_parts import FIRST_PART
 from support.breaking_line import run_proxy
+from support.closed_lines import until_sent
 from support.lost_answers import run_losing_proxy
 from support.old_s3 import run_old_s3
 from support.s3 import s3_settings
@@ -58,8 +60,13 @@ async def storage(settings: dict[str, Any]) -> AsyncIterator[S3Storage]:
         yield store
 
 
-def opened(settings: dict[str, Any], **changes: object) -> Any:  # noqa: ANN401 - as open_storage
-    return open_storage(StorageSettings(**settings | {f"storage_{name}": v for name, v in changes.items()}))
+@asynccontextmanager
+async def opened(settings: dict[str, Any], **changes: object) -> AsyncIterator[Storage]:
+    async with open_storage(
+        StorageSettings(**settings | {f"storage_{name}": v for name, v in changes.items()})
+    ) as store:
+        yield store
+    await until_sent()  # a part that was cancelled leaves some
 
 
 async def stream(*chunks: Chunk) -> AsyncIterator[Chunk]:
