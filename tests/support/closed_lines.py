@@ -9,7 +9,7 @@ async def until_sent() -> None:
     """Return when none is left. The loop must not end before: such a socket would be found open in some later test."""
 
     async def none_is_left() -> bool:
-        transports = list(asyncio.get_running_loop()._transports.values())  # type: ignore[attr-defined]  # noqa: SLF001
+        transports = list(asyncio.get_running_loop()._transports.values())  # type: ignore[attr-defined]
         return not any(line.is_closing() and line.get_write_buffer_size() for line in transports)
 
     await eventually(none_is_left)

@@ -55,16 +55,16 @@ _NAMES = ("driver", "endpoint", "access_key", "secret_key", "bucket")
 @pytest.fixture
 async def storage(settings: dict[str, Any]) -> AsyncIterator[S3Storage]:
     async with opened(settings) as store:
-        assert isinstance(store, S3Storage)
         await store.ensure_bucket(TENANT)
         yield store
 
 
 @asynccontextmanager
-async def opened(settings: dict[str, Any], **changes: object) -> AsyncIterator[Storage]:
+async def opened(settings: dict[str, Any], **changes: object) -> AsyncIterator[S3Storage]:
     async with open_storage(
         StorageSettings(**settings | {f"storage_{name}": v for name, v in changes.items()})
     ) as store:
+        assert isinstance(store, S3Storage)
         yield store
     await until_sent()  # a part that was cancelled leaves some
 
