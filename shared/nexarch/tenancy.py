@@ -64,6 +64,7 @@ class TenantPools:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._resolving: dict[str, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._forgotten = 0  # times
 
     @asynccontextmanager
     async def acquire(self, slug: str) -> AsyncIterator[Connection]:
@@ -90,9 +91,9 @@ class TenantPools:
 
     def forget(self, slug: str | None = None) -> None:
         """Ask core-api again at the next use: about one tenant, or about all after a lost connection."""
+        self._forgotten += 1
         for name in [slug] if slug is not None else list(self._entries):
-            if (entry := self._entries.pop(name, None)) is not None:
-                self._drop(entry)
+            self._discard(name)
 
     async def close(self) -> None:
         """Close every pool; connections still in use are cut off after a few seconds."""
@@ -117,23 +118,26 @@ class TenantPools:
         entry = self._entries.get(slug)
         if entry is not None and time.monotonic() <= entry.good_until:
             return entry
+        forgotten = self._forgotten
         try:
             address = await self._resolve(slug)
         except Unavailable:
-            if entry is None:
+            if entry is None or slug not in self._entries:
                 raise
             # The address is most likely still right; who is suspended meanwhile is refused when core-api is back.
             log.warning("core-api is away: the tenant's last address is used", tenant=slug)
             entry.good_until = time.monotonic() + _RETRY_AFTER_S
             return entry
         except Exception:
-            self.forget(slug)
+            self._discard(slug)
             raise
         if entry is None or entry.address != address or slug not in self._entries:
-            self.forget(slug)
-            self._entries[slug] = entry = _Entry(address, await self._open(address), 0.0)
+            pool = await self._open(address)
+            self._discard(slug)
+            self._entries[slug] = entry = _Entry(address, pool, 0.0)
             self._evict()
-        entry.good_until = time.monotonic() + self._ttl_s
+        if forgotten == self._forgotten:  # else it changed while core-api answered: this may be the old address
+            entry.good_until = time.monotonic() + self._ttl_s
         return entry
 
     async def _open(self, address: DatabaseAddress) -> Pool:
@@ -171,6 +175,10 @@ class TenantPools:
         idle = [name for name, entry in list(self._entries.items())[:-1] if entry.users == 0]
         for name in idle[: max(0, len(self._entries) - self._max_pools)]:
             self._drop(self._entries.pop(name))
+
+    def _discard(self, slug: str) -> None:
+        if (entry := self._entries.pop(slug, None)) is not None:
+            self._drop(entry)
 
     def _drop(self, entry: _Entry) -> None:
         entry.stale = True

@@ -32,6 +32,7 @@ class Directory:
         parts = urlsplit(dsn)
         self.error: Exception | None = None
         self.asked: list[str] = []
+        self.meanwhile: Callable[[], None] | None = None  # called once, while an answer is on its way
         self._address = DatabaseAddress(
             tenant_id=uuid4(),
             slug="any",
@@ -44,6 +45,9 @@ class Directory:
 
     async def resolve(self, slug: str) -> DatabaseAddress:
         self.asked.append(slug)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
         if self.error is not None:
             raise self.error
         return self._address
@@ -149,3 +153,31 @@ async def test_what_is_forgotten_is_asked_for_again(
         pass
 
     assert directory.asked == ["a", "b", "a", "a", "b"]
+
+
+@pytest.mark.parametrize("forgotten", ["a", None])
+async def test_what_is_forgotten_while_it_is_asked_for_is_asked_for_again(
+    open_pools: Callable[..., TenantPools], directory: Directory, forgotten: str | None
+) -> None:
+    pools = open_pools()
+    directory.meanwhile = lambda: pools.forget(forgotten)
+
+    for _ in range(3):
+        async with pools.acquire("a"):
+            pass
+
+    assert directory.asked == ["a", "a"]
+
+
+async def test_what_is_forgotten_and_cannot_be_asked_for_is_not_used_any_more(
+    open_pools: Callable[..., TenantPools], directory: Directory
+) -> None:
+    pools = open_pools(ttl_s=0.0)
+    async with pools.acquire("a"):
+        pass
+    directory.error = Away("core-api does not answer.")
+    directory.meanwhile = lambda: pools.forget("a")
+
+    with pytest.raises(Away):
+        async with pools.acquire("a"):
+            pass

@@ -19,14 +19,20 @@ class Front:
 
     def __init__(self, host: str | None) -> None:
         self._host = host
-        self._networks: tuple[Network, ...] = ()
+        self._networks: tuple[Network, ...] | None = None  # None: never asked
         self._good_until = 0.0
+        self._asking = asyncio.Lock()
 
     async def networks(self) -> tuple[Network, ...]:
         """Its addresses, each as a network of one; none while its name is unknown."""
-        if self._host is not None and time.monotonic() > self._good_until:
-            self._good_until = time.monotonic() + _KEPT_S  # set first: others go on with what was known
-            self._networks = await _addresses(self._host)
+        if self._host is None:
+            return ()
+        if self._networks is not None and (time.monotonic() <= self._good_until or self._asking.locked()):
+            return self._networks  # while one asks, the others go on with what was known
+        async with self._asking:
+            if self._networks is None or time.monotonic() > self._good_until:
+                self._networks = await _addresses(self._host)
+                self._good_until = time.monotonic() + _KEPT_S
         return self._networks
 
 
