@@ -38,6 +38,7 @@ def create_app(settings: Settings) -> web.Application:
             tenant_module.doorbell(settings, "dms-ingest"),
             resources.storage,
             resources.staging,
+            resources.transfers,
             resources.usage,
             resources.uploads,
             resources.listener,  # last: what it hears concerns the others

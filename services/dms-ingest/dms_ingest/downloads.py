@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from uuid import UUID
 
@@ -29,8 +30,40 @@ class KeyMissing(NexarchError):
     title = "The key of the stored file is missing"
 
 
-@asynccontextmanager
-async def open_revision(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlockedRevision:
+    """A stored revision with the key of its object, for as long as somebody reads it."""
+
+    storage: Storage
+    tenant: str
+    storage_key: str
+    size_bytes: int
+    aad: bytes
+    dek: bytes = field(repr=False)
+
+    @asynccontextmanager
+    async def open(self, start: int, stop: int) -> AsyncIterator[AsyncIterator[memoryview]]:
+        """Open the plaintext from `start` up to but without `stop`.
+
+        Raises ObjectMissing and ObjectDamaged on entering, ObjectDamaged while iterating: break the transfer then.
+        """
+        try:
+            async with open_object(
+                self.storage,
+                self.tenant,
+                self.storage_key,
+                dek=self.dek,
+                aad=self.aad,
+                plaintext_size=self.size_bytes,
+                start=start,
+                stop=stop,
+            ) as chunks:
+                yield chunks
+        except ObjectNotFound as error:
+            raise ObjectMissing("The stored file is missing; the operators know which one.") from error
+
+
+async def unlock_revision(
     core: CoreClient,
     storage: Storage,
     *,
@@ -39,36 +72,27 @@ async def open_revision(
     document_id: UUID,
     revision: SealedRevision,
     read_again: Callable[[], Awaitable[SealedRevision]],
-    start: int,
-    stop: int,
-) -> AsyncIterator[AsyncIterator[memoryview]]:
-    """Open the plaintext from `start` up to but without `stop`. The KEK is asked for each time and kept nowhere.
+) -> UnlockedRevision:
+    """Get the key of a revision's object. The KEK is asked for each time and kept nowhere.
 
     `tenant`, `tenant_id` and `document_id` come from the request, not from the row, so a row that was swapped with
     another does not open. `read_again` reads the row once more, for when its key was wrapped anew in between.
 
-    On entering it raises ObjectMissing, KeyMissing, SealBroken, ObjectDamaged, and what `CoreClient.kek` and
-    `read_again` raise; while iterating ObjectDamaged: break the transfer then.
+    Raises KeyMissing, SealBroken, and what `CoreClient.kek` and `read_again` raise.
     """
     try:
         dek = await revision_dek(core, tenant, tenant_id, revision)
     except WrappingOutdated:
         revision = await read_again()
         dek = await revision_dek(core, tenant, tenant_id, revision)
-    try:
-        async with open_object(
-            storage,
-            tenant,
-            revision.storage_key,
-            dek=dek,
-            aad=revision_aad(tenant_id, document_id, revision.id, revision.storage_key),
-            plaintext_size=revision.size_bytes,
-            start=start,
-            stop=stop,
-        ) as chunks:
-            yield chunks
-    except ObjectNotFound as error:
-        raise ObjectMissing("The stored file is missing; the operators know which one.") from error
+    return UnlockedRevision(
+        storage=storage,
+        tenant=tenant,
+        storage_key=revision.storage_key,
+        size_bytes=revision.size_bytes,
+        aad=revision_aad(tenant_id, document_id, revision.id, revision.storage_key),
+        dek=dek,
+    )
 
 
 async def revision_dek(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:

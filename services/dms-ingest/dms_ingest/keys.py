@@ -5,7 +5,9 @@ from aiohttp import web
 from dms_ingest.completing import Completer
 from dms_ingest.front import Front
 from dms_ingest.new_buckets import NewBuckets
+from dms_ingest.readings import Readings
 from dms_ingest.receiving import Receiver
+from dms_ingest.seats import Seats
 from dms_ingest.settings import Settings
 from dms_ingest.staging import Staging
 from dms_ingest.tus import TusUploads
@@ -19,5 +21,8 @@ NEW_BUCKETS: web.AppKey[NewBuckets] = web.AppKey("new_buckets", NewBuckets)
 STAGING: web.AppKey[Staging] = web.AppKey("staging", Staging)
 USAGE: web.AppKey[UsageDelivery] = web.AppKey("usage", UsageDelivery)
 RECEIVER: web.AppKey[Receiver] = web.AppKey("receiver", Receiver)
+UPLOAD_SEATS: web.AppKey[Seats] = web.AppKey("upload_seats", Seats)
+DOWNLOAD_SEATS: web.AppKey[Seats] = web.AppKey("download_seats", Seats)
+READINGS: web.AppKey[Readings] = web.AppKey("readings", Readings)
 COMPLETER: web.AppKey[Completer] = web.AppKey("completer", Completer)
 TUS: web.AppKey[TusUploads] = web.AppKey("tus", TusUploads)

@@ -9,11 +9,25 @@ from aiohttp import web
 from dms_ingest.admission import Admission
 from dms_ingest.completing import Completer
 from dms_ingest.ending import Sweep
-from dms_ingest.keys import COMPLETER, NEW_BUCKETS, RECEIVER, SETTINGS, STAGING, STORAGE, TUS, USAGE
-from dms_ingest.metrics import UploadMetrics
+from dms_ingest.keys import (
+    COMPLETER,
+    DOWNLOAD_SEATS,
+    NEW_BUCKETS,
+    READINGS,
+    RECEIVER,
+    SETTINGS,
+    STAGING,
+    STORAGE,
+    TUS,
+    UPLOAD_SEATS,
+    USAGE,
+)
+from dms_ingest.metrics import UploadMetrics, count_seats
 from dms_ingest.new_buckets import NewBuckets
 from dms_ingest.publishing import Publisher
+from dms_ingest.readings import Readings
 from dms_ingest.receiving import Receiver
+from dms_ingest.seats import Seats
 from dms_ingest.staging import Staging
 from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.tus import TusUploads
@@ -58,6 +72,15 @@ async def staging(app: web.Application) -> AsyncIterator[None]:
     """The folder of uploads that are not complete."""
     app[STAGING] = Staging(app[SETTINGS].staging_dir)
     app[CHECKS]["staging"] = partial(run_in_thread, app[STAGING].check)
+    yield
+
+
+async def transfers(app: web.Application) -> AsyncIterator[None]:
+    """How many bytes of files may be on their way at once."""
+    app[UPLOAD_SEATS] = Seats(app[SETTINGS].max_uploads, "uploads")
+    app[DOWNLOAD_SEATS] = Seats(app[SETTINGS].max_downloads, "downloads")
+    app[READINGS] = Readings()
+    count_seats(app[METRICS], {"upload": app[UPLOAD_SEATS], "download": app[DOWNLOAD_SEATS]})
     yield
 
 

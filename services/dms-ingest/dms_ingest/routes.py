@@ -38,6 +38,7 @@ from dms_ingest.receiving import (
 )
 from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
+from dms_ingest.seats import AtCapacity
 from dms_ingest.slots import UploadScattered
 from dms_ingest.staged_reading import DigestMismatch
 from dms_ingest.staging import StagingFull
@@ -84,7 +85,7 @@ _RUNS_IT = Access.ADMIN | Access.OPERATOR
 _CREATED, _ACCEPTED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT
 _BYTES = "application/octet-stream"
 _KEY_ERRORS = [WrappingOutdated, KeyMissing, KeyShredded, SealBroken]
-_DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, ObjectDamaged, *_KEY_ERRORS]
+_DOWNLOAD_ERRORS = [RevisionNotFound, RangeNotSatisfiable, ObjectMissing, ObjectDamaged, AtCapacity, *_KEY_ERRORS]
 _FOLDER_ERRORS = [FolderNotFound, NameRefused, FolderNameTaken, FolderTooDeep]
 _COMPLETE_ERRORS = [
     DigestMismatch,
@@ -107,6 +108,7 @@ _CHUNK_ERRORS = [
     StagingFull,
     UploadLocked,
     UploadTakenOver,
+    AtCapacity,
     *_COMPLETE_ERRORS,
 ]
 _APPEND_ERRORS = [UploadNotFound, OffsetConflict, LengthFixed, FileTooLarge, FinalUpload, *_CHUNK_ERRORS]
@@ -120,7 +122,7 @@ ROUTES = [
     Route("GET", "/v1/uploads/{id}", uploads.get, _EDITOR, uploads.Upload, errors=[UploadNotFound]),
     Route("PUT", "/v1/uploads/{id}/content", uploads.put_content, _EDITOR, uploads.Upload, takes=_BYTES,
           errors=[UploadNotFound, UploadClosed, UploadCompleting, UploadScattered, OffsetBeyondEnd, BeyondEnd,
-                  LineSilent, UnsupportedType, StagingFull]),
+                  LineSilent, UnsupportedType, StagingFull, AtCapacity]),
     Route("POST", "/v1/uploads/{id}/complete", uploads.complete, _EDITOR, documents.DocumentAnswer,
           errors=[UploadNotFound, UploadIncomplete, NothingInFile, DigestMismatch, ContentMismatch, TypeNotAllowed,
                   FileTooLarge, DuplicateFile, QuotaExceeded, UploadCompleting, DocumentNotFound, FolderNotFound,

@@ -71,6 +71,10 @@ class Settings(TenantModuleSettings):
     upload_lifetime_s: float = Field(default=7 * 86400, gt=0)  # of an upload that receives nothing
     # A line that is silent for so long is broken; what arrived on it is kept.
     upload_idle_s: float = Field(default=60.0, gt=0)
+    # Requests that bring or fetch bytes of files at once: so many fit into 512 MiB of memory, however slow they are.
+    max_uploads: int = Field(default=100, ge=1)
+    max_downloads: int = Field(default=100, ge=1)
+    download_idle_s: float = Field(default=120.0, gt=0)  # whoever takes nothing for so long is broken off
     trusted_proxies: Networks = ()  # of a request that comes from one, X-Forwarded-For says whose it is
     # The host of the proxy right before this service, believed in the same way whatever addresses its name has.
     front: str | None = Field(default=None, min_length=1)

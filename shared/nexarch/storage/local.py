@@ -35,7 +35,7 @@ from nexarch.threads import run_in_thread
 READ_SIZE = 2 << 20  # so large that the hop to a thread costs little
 # While so many objects are read, further ones are read in small pieces: who takes a download and stands still holds
 # four pieces in memory. With small ones that is 2 MiB all in all, and 200 of them fit into a service.
-MANY_READERS = 8
+MANY_READERS = 4
 SMALL_READ_SIZE = 1 << 17
 # In each bucket: files that are being written; what a killed process leaves lies here. No key names it, since no
 # component begins with a dot.

@@ -1,10 +1,11 @@
 """HTTP out of stored files: conditions, ranges, headers, and the bytes."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import partial
 from http import HTTPStatus
 from uuid import UUID
 
@@ -12,12 +13,13 @@ from aiohttp import ETag, hdrs, web
 
 from dms_ingest.byte_ranges import ByteRange, RangeNotSatisfiable, requested_range
 from dms_ingest.disposition import Disposition, content_disposition, content_policy
-from dms_ingest.downloads import ObjectMissing, open_revision
-from dms_ingest.keys import STORAGE
+from dms_ingest.downloads import ObjectMissing, UnlockedRevision, unlock_revision
+from dms_ingest.keys import DOWNLOAD_SEATS, READINGS, SETTINGS, STORAGE
 from dms_ingest.revisions import SealedRevision, sealed_revision
 from dms_ingest.views.revisions import revision_number
+from dms_ingest.views.silence import cut_if_silent
 from nexarch import audit
-from nexarch.audit import Action
+from nexarch.audit import Action, current_client
 from nexarch.module import CORE
 from nexarch.problems import problem_response
 from nexarch.routing import id_in_path
@@ -104,10 +106,10 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
         await response.prepare(request)
         return response
     try:
-        async with _open(request, download, part) as chunks:
-            await _record(request, download, wanted)
-            # If the rest turns out to be damaged, the frame breaks the connection: a body that ends early is no whole.
-            await send_chunks(request, response, chunks)
+        with request.app[DOWNLOAD_SEATS].one(download.tenant, _who(download)):
+            async with aclosing(_pieces(request, download, part, wanted)) as pieces:
+                # If the rest is damaged, the frame breaks the connection: a body that ends early is no whole.
+                await send_chunks(request, response, pieces)
     except ObjectMissing:
         await _row(request, download)  # RevisionNotFound if it was removed for good meanwhile: nothing is missing then
         raise
@@ -116,14 +118,42 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
 
 
 async def send_chunks(request: web.Request, response: web.StreamResponse, chunks: AsyncIterator[memoryview]) -> None:
-    """Send each chunk to its last byte before the next is asked for, which comes into the same buffer."""
+    """Send each chunk to its last byte before the next is asked for, which comes into the same buffer.
+
+    The head waits for the first one: what is wrong from the start can still be said.
+    """
+    chunk = await anext(chunks, None)
     writer = await response.prepare(request)
     assert writer is not None  # only a response that was sent has none
     if request.transport is not None:  # else the client is gone, as `write` says
         request.transport.set_write_buffer_limits(0)  # now `drain` waits until the transport holds nothing
-    async for chunk in chunks:
+    while chunk is not None:
         await response.write(chunk)
         await writer.drain()
+        chunk = await anext(chunks, None)
+
+
+def _who(download: Download) -> Hashable:
+    """Whose download it is; with a link, that of whoever is at the same address."""
+    client = current_client.get()
+    return download.user_id or (None if client is None else client.address)
+
+
+async def _pieces(
+    request: web.Request, download: Download, part: ByteRange, wanted: ByteRange | None
+) -> AsyncGenerator[memoryview, None]:
+    """The bytes; that they are given out is recorded when the first ones are there, and before one leaves."""
+    unlocked = await _unlock(request, download)
+    opening = partial(unlocked.open, stop=part.stop)
+    async with aclosing(request.app[READINGS].read(opening, part.start, part.stop)) as pieces:
+        first = await anext(pieces, None)
+        await _record(request, download, wanted)
+        if first is None:
+            return
+        with cut_if_silent(request, request.app[SETTINGS].download_idle_s):
+            yield first
+            async for piece in pieces:
+                yield piece
 
 
 async def _record(request: web.Request, download: Download, part: ByteRange | None) -> None:
@@ -146,10 +176,8 @@ async def _row(request: web.Request, download: Download) -> SealedRevision:
         return await sealed_revision(conn, download.document_id, download.revision.number)
 
 
-def _open(
-    request: web.Request, download: Download, part: ByteRange
-) -> AbstractAsyncContextManager[AsyncIterator[memoryview]]:
-    return open_revision(
+async def _unlock(request: web.Request, download: Download) -> UnlockedRevision:
+    return await unlock_revision(
         request.app[CORE],
         request.app[STORAGE],
         tenant=download.tenant,
@@ -157,8 +185,6 @@ def _open(
         document_id=download.document_id,
         revision=download.revision,
         read_again=lambda: _row(request, download),
-        start=part.start,
-        stop=part.stop,
     )
 
 

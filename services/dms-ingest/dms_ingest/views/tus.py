@@ -1,6 +1,7 @@
 """tus 1.0 over HTTP: https://tus.io/protocols/resumable-upload. docs/uploads.md says what of it is ours."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated
@@ -12,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from dms_ingest import tus_headers
 from dms_ingest.admission import admit_upload
 from dms_ingest.checksums import ALGORITHMS
-from dms_ingest.keys import SETTINGS, TUS
+from dms_ingest.keys import SETTINGS, TUS, UPLOAD_SEATS
 from dms_ingest.media_types import essence
 from dms_ingest.names import composed
 from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
@@ -75,7 +76,9 @@ async def create(request: web.Request) -> web.Response:
     if concat is not None and concat.parts is not None:
         session = await uploads.concatenate(user, new, concat.parts)
     else:
-        session = await uploads.create(user, new, _first_chunk(request))
+        first = _first_chunk(request)
+        with nullcontext() if first is None else _seat(request):
+            session = await uploads.create(user, new, first)
     headers = {"Location": f"{_PREFIX}{session.id}"} | _state(session)
     return web.Response(status=HTTPStatus.CREATED, headers=headers)
 
@@ -106,7 +109,8 @@ async def append(request: web.Request) -> web.Response:
     total = tus_headers.number("Upload-Length", _header(request, "Upload-Length"))
     chunk = _chunk(request, offset, total)
     try:
-        session = await request.app[TUS].append(caller(request), id_in_path(request), chunk)
+        with _seat(request):
+            session = await request.app[TUS].append(caller(request), id_in_path(request), chunk)
     except OffsetConflict as error:
         answer = problem_response(request, error)
         answer.headers["Upload-Offset"] = str(error.offset)
@@ -176,6 +180,12 @@ def _first_chunk(request: web.Request) -> Chunk | None:
         return None
     _check_bytes(request)
     return _chunk(request, 0, None)
+
+
+def _seat(request: web.Request) -> AbstractContextManager[None]:
+    """One of those for requests that bring bytes; raises AtCapacity."""
+    user = caller(request)
+    return request.app[UPLOAD_SEATS].one(user.tenant, user.id)
 
 
 def _read(pairs: Mapping[str, bytes]) -> FileMetadata:

@@ -13,7 +13,7 @@ from dms_ingest.admission import admit_upload
 from dms_ingest.completing import MOST_RANGES
 from dms_ingest.documents import get_document
 from dms_ingest.ending import end_upload
-from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING
+from dms_ingest.keys import COMPLETER, RECEIVER, SETTINGS, STAGING, UPLOAD_SEATS
 from dms_ingest.media_types import essence
 from dms_ingest.names import composed
 from dms_ingest.upload_sessions import NewSession, Session
@@ -120,8 +120,9 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
     body = raw_body(request)
     user, receiver = caller(request), request.app[RECEIVER]
     session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
-    await go_on(request)
-    session = await receiver.receive(user, session, query.offset, body.read)
+    with request.app[UPLOAD_SEATS].one(user.tenant, user.id):
+        await go_on(request)
+        session = await receiver.receive(user, session, query.offset, body.read)
     return json_response(_as_json(session))
 
 
