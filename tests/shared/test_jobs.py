@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
 
-import asyncpg
 import pytest
 
 from nexarch import jobs
@@ -434,13 +433,6 @@ async def test_only_a_dead_letter_can_be_queued_again(conn: Connection) -> None:
         await jobs.requeue(conn, uuid4())
 
     assert refused.value.members == {"job_status": "pending"}
-
-
-async def test_the_table_refuses_a_lock_without_processing(conn: Connection) -> None:
-    await jobs.enqueue(conn, "task", {})
-
-    with pytest.raises(asyncpg.CheckViolationError):
-        await conn.execute("UPDATE processing_jobs SET status = 'processing'")
 
 
 def test_a_retry_waits_thirty_seconds_times_the_attempts_up_to_ten() -> None:

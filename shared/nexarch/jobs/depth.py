@@ -1,4 +1,4 @@
-"""How much there is to do: counts for metrics, from the small indexes alone."""
+"""How much there is to do: counts for metrics, by the small indexes."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Depth:
 
 async def depths(conn: Connection, *, queue: Queue = Queue.DOCUMENTS) -> list[Depth]:
     """Count what is pending, processing or dead, by type. What succeeded is never counted: that would be the table."""
-    # Each state has a partial index that begins with the type, so no row is read.
+    # Each state has a partial index, so no other row is read; that of those that wait alone is ever long.
     sql = queue.sql("""
         SELECT job_type, 'pending' AS status, count(*) AS jobs,
             extract(epoch FROM now() - min(available_at))::float8 AS oldest_due_s
