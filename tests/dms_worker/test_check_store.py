@@ -288,7 +288,7 @@ async def test_a_row_that_was_wrapped_anew_since_it_was_read_is_read_again_and_n
     async def rotate(checking: StoreChecking) -> None:
         """Give the tenant a new key, and retire the old one."""
         await core_api.call("POST", f"/v1/tenants/{slug}/kek/rotate")
-        job = ClaimedJob(uuid4(), 1, "rewrap_keys", "{}", 1, 5, None, 0.0)
+        job = ClaimedJob(uuid4(), 1, "rewrap_keys", "{}", 1, 5, None, 0.0, 0.0)
         async with checking.tenants.pool(slug) as pool:
             await KeyRewrapping(checking.core, checking.tenants).run(JobContext(slug, job, pool))
 
@@ -448,7 +448,7 @@ async def test_a_check_gives_way_to_other_jobs_after_each_turn_and_says_how_far_
     for _ in range(4):
         await ingest.upload(admin, a_pdf(1000))
     slug = admin.tenant.slug
-    job = ClaimedJob(uuid4(), 1, "check_store", "{}", 1, 5, None, 0.0)
+    job = ClaimedJob(uuid4(), 1, "check_store", "{}", 1, 5, None, 0.0, 0.0)
 
     progress = []
     async with (

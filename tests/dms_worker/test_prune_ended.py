@@ -38,7 +38,7 @@ async def user_id(tenant_database: TenantDatabase) -> UUID:
 
 async def prune(database: TenantDatabase) -> None:
     async with create_pool(database.dsn, max_size=2, application_name="tests") as pool:
-        job = ClaimedJob(uuid4(), 1, "prune_ended", json.dumps({}), 1, 5, None, 0.0)
+        job = ClaimedJob(uuid4(), 1, "prune_ended", json.dumps({}), 1, 5, None, 0.0, 0.0)
         await KEPT.run(JobContext("acme", job, pool))
 
 

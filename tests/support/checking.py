@@ -41,7 +41,7 @@ async def checker(
 
 async def run_check(checking: StoreChecking, slug: str, payload: str = "{}") -> None:
     """Run a job to its end, turn after turn, as a worker does."""
-    job = ClaimedJob(uuid4(), 1, "check_store", payload, 1, 5, None, 0.0)
+    job = ClaimedJob(uuid4(), 1, "check_store", payload, 1, 5, None, 0.0, 0.0)
     async with checking.tenants.pool(slug) as pool:
         finished = False
         while not finished:

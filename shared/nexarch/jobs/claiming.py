@@ -1,7 +1,10 @@
 """Taking jobs, keeping them, and taking them back from workers that died."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 from nexarch.db import Connection, fetch_one
@@ -9,6 +12,7 @@ from nexarch.jobs.rows import ClaimedJob, JobError, Queue
 from nexarch.jobs.settling import Fate, Held, put_back
 
 WORKER_LOST = JobError("worker-lost", "The worker died, or lost touch for longer than the stale time.")
+FROM_THE_FIRST: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,35 +27,47 @@ class Outlook:
 
 
 async def claim(
-    conn: Connection, worker: str, limits: Mapping[str, int], *, queue: Queue = Queue.DOCUMENTS
+    conn: Connection,
+    worker: str,
+    limits: Mapping[str, int],
+    *,
+    after: Mapping[str, float] = FROM_THE_FIRST,
+    queue: Queue = Queue.DOCUMENTS,
 ) -> list[ClaimedJob]:
     """Take the jobs that are due: of each type at most so many, by priority, then by the time they were due.
 
     `worker` names this start of a process, never a host: a lock must not pass to its successor. Rows that another
     claim is taking are passed over, not waited for. Each call counts as an attempt for what it returns.
+
+    `after` has the claim pass over what was due before such a time, by type. In a backlog that is where claimed jobs
+    stood: until a vacuum the index leads to each of them still, and a claim from the first one walks past them all.
+    Jobs that came to stand there since are found only by a claim without it: make one now and then, and at the end.
     """
     # The lateral keeps each type in the order of its own index, however many jobs of other types stand before it.
     # ARRAY(...) runs once: a join could be planned so that the LIMIT runs again and takes more.
+    # date_part, because extract counts in numeric, a quarter of a microsecond a job.
     sql = queue.sql("""
         UPDATE {jobs}
         SET status = 'processing', attempts = attempts + 1, lease = lease + 1, locked_by = $1, locked_at = now(),
             updated_at = now()
         WHERE id = ANY(ARRAY(
             SELECT picked.id
-            FROM unnest($2::text[], $3::integer[]) AS wanted (job_type, slots)
+            FROM unnest($2::text[], $3::integer[], $4::float8[]) AS wanted (job_type, slots, after)
             CROSS JOIN LATERAL (
                 SELECT id
                 FROM {jobs}
                 WHERE status = 'pending' AND job_type = wanted.job_type AND available_at <= now()
+                    AND available_at >= to_timestamp(wanted.after)
                 ORDER BY priority DESC, available_at, id
                 LIMIT wanted.slots
                 FOR UPDATE SKIP LOCKED
             ) AS picked
         ))
         RETURNING id, lease, job_type, payload::text, attempts, max_attempts, traceparent,
-            date_part('epoch', now() - available_at)
+            date_part('epoch', now() - available_at), date_part('epoch', available_at)
     """)
-    rows = await conn.fetch(sql, worker, list(limits), list(limits.values()))
+    starts = [after.get(name, -math.inf) for name in limits]
+    rows = await conn.fetch(sql, worker, list(limits), list(limits.values()), starts)
     return [ClaimedJob(*row) for row in rows]
 
 
@@ -173,7 +189,8 @@ async def lost_jobs(
 ) -> list[ClaimedJob]:
     """The jobs of lost workers that will not run again, for `bury_lost`; at most 100 at a time."""
     sql = queue.sql("""
-        SELECT id, lease, job_type, payload::text, attempts, max_attempts, traceparent, 0::float8
+        SELECT id, lease, job_type, payload::text, attempts, max_attempts, traceparent, 0::float8,
+            date_part('epoch', available_at)
         FROM {jobs}
         WHERE status = 'processing' AND job_type = ANY($1::text[])
             AND (attempts >= max_attempts OR cancel_requested_at IS NOT NULL)

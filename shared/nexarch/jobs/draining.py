@@ -3,14 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from nexarch.db import Connection
+from nexarch.jobs.claiming import FROM_THE_FIRST, claim
 from nexarch.jobs.rows import ClaimedJob, Queue
 
-_FROM_THE_FIRST: Final[Mapping[str, float]] = MappingProxyType({})
 _ROUNDING_S = 0.001
 
 _by_id = attrgetter("id")
@@ -34,17 +33,26 @@ async def complete_and_claim(
     worker: str,
     limits: Mapping[str, int],
     *,
-    after: Mapping[str, float] = _FROM_THE_FIRST,
+    after: Mapping[str, float] = FROM_THE_FIRST,
     queue: Queue = Queue.DOCUMENTS,
 ) -> Drained:
-    """Do `complete(finished)` and `claim(limits)` at once.
+    """Do `complete(finished)` and `claim(limits, after)` at once."""
+    if not finished:  # a statement that only claims takes a twentieth less
+        claimed = await claim(conn, worker, limits, after=after, queue=queue)
+        return Drained(set(), claimed, _reached(claimed))
+    lost, claimed = await _both(conn, finished, worker, limits, after, queue)
+    return Drained(lost, claimed, _reached(claimed))
 
-    `after` has the claim pass over what was due before such a time, by type. In a backlog that is where claimed jobs
-    stood: until a vacuum the index leads to each of them still, and a claim from the first one walks past them all.
-    Jobs that came to stand there since are found only by a claim without it: make one now and then, and at the end.
-    """
+
+async def _both(
+    conn: Connection,
+    finished: Sequence[ClaimedJob],
+    worker: str,
+    limits: Mapping[str, int],
+    after: Mapping[str, float],
+    queue: Queue,
+) -> tuple[set[UUID], list[ClaimedJob]]:
     # Both see the table as it was before: what is finished here is `processing`, so the claim never meets it.
-    # date_part, because extract counts in numeric, a quarter of a microsecond a job.
     # Of the finished jobs only the lost ones are told, as a row without a lease: there is hardly ever one.
     sql = queue.sql("""
         WITH done AS (
@@ -89,12 +97,17 @@ async def complete_and_claim(
     rows = await conn.fetch(sql, worker, list(limits), list(limits.values()), ids, leases, starts)
     lost: set[UUID] = set()
     claimed: list[ClaimedJob] = []
-    reached: dict[str, float] = {}
-    for job_id, lease, job_type, payload, attempts, max_attempts, traceparent, waited_s, due_at in rows:
-        if lease is None:
-            lost.add(job_id)
-            continue
-        claimed.append(ClaimedJob(job_id, lease, job_type, payload, attempts, max_attempts, traceparent, waited_s))
-        if due_at > reached.get(job_type, -math.inf):
-            reached[job_type] = due_at
-    return Drained(lost, claimed, {name: due_at - _ROUNDING_S for name, due_at in reached.items()})
+    for row in rows:
+        if row[1] is None:
+            lost.add(row[0])
+        else:
+            claimed.append(ClaimedJob(*row))
+    return lost, claimed
+
+
+def _reached(claimed: Sequence[ClaimedJob]) -> dict[str, float]:
+    latest: dict[str, float] = {}
+    for job in claimed:
+        if job.due_at > latest.get(job.job_type, -math.inf):
+            latest[job.job_type] = job.due_at
+    return {name: due_at - _ROUNDING_S for name, due_at in latest.items()}

@@ -95,6 +95,7 @@ class ClaimedJob:
     max_attempts: int
     traceparent: str | None
     waited_s: float  # from the time it was due until the claim, by Postgres' clock
+    due_at: float  # in Unix seconds, by the same clock
 
     @property
     def payload(self) -> dict[str, Any]:
