@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -14,6 +15,7 @@ from nexarch import jobs
 from nexarch.db import Connection, Pool, connect, create_pool
 from nexarch.jobs import NewJob
 from support import database
+from support.database import Cluster
 from support.waiting import eventually
 from support.working import working
 
@@ -130,3 +132,53 @@ async def test_ends_that_neither_the_turn_nor_the_other_session_could_write_are_
     await owner.close()
 
     assert await conn.fetchval("SELECT max(attempts) FROM processing_jobs") == 1
+
+
+async def test_a_database_that_did_not_answer_holds_up_one_slot_from_then_on(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, tenant_owner_dsn: str, cluster: Cluster
+) -> None:
+    registry = CollectorRegistry()
+    entered = asyncio.Event()
+
+    async def enter(_ctx: JobContext) -> None:
+        entered.set()
+
+    def failed_turns() -> float:
+        return registry.get_sample_value("nexarch_jobs_failed_turns_total") or 0
+
+    async def newest_claim_that_waits() -> datetime | None:
+        sql = """
+            SELECT max(query_start)
+            FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'
+        """
+        at: datetime | None = await conn.fetchval(sql)
+        return at
+
+    async def a_claim_waits() -> bool:
+        return await newest_claim_that_waits() is not None
+
+    async def another_waits() -> bool:
+        return failed_turns() > 0 and await newest_claim_that_waits() not in {None, first}
+
+    owner = await connect(tenant_owner_dsn, application_name="tests-owner")
+    types = [JobType(name="task", handler=enter, concurrency=2)]
+    async with database.own_tenant(cluster) as other_tenant, owner.transaction():
+        await owner.execute("LOCK TABLE processing_jobs")
+        tenants = {"acme": tenant_dsn, "other": other_tenant.dsn}
+        async with working(types, tenants, bus_dsn, registry=registry, concurrency=2, turn_timeout_s=3) as worker:
+            await eventually(a_claim_waits)
+            first = await newest_claim_that_waits()
+            await eventually(another_waits)
+            failed = failed_turns()
+            other = await connect(other_tenant.dsn, application_name="tests")
+
+            await jobs.enqueue(other, "task", {})
+            worker.look_at("other")
+
+            await asyncio.wait_for(entered.wait(), 10)
+            failed_until_then = failed_turns()
+            await other.close()
+    await owner.close()
+
+    assert failed_until_then == failed  # that claim was waiting still

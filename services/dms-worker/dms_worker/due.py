@@ -18,12 +18,16 @@ class Reason(StrEnum):
 
 @dataclass(slots=True)
 class Turn:
-    """One look at a tenant: for which job types, why, and whether it is known to have jobs that are due."""
+    """One look at a tenant: for which job types, why, and whether it is known to have jobs that are due.
+
+    `answered` says whether its database has answered a claim in this turn.
+    """
 
     tenant: str
     job_types: set[str]
     reason: Reason
     more_known: bool = False
+    answered: bool = False
 
 
 class DueTenants:

@@ -69,7 +69,8 @@ class Turns:
         while (turn := await self.due.take()) is not None:
             try:
                 await self._take_turn(turn)
-                self._failures.pop(turn.tenant, None)
+                if turn.answered:
+                    self._failures.pop(turn.tenant, None)
             except (Forbidden, NotFound) as error:
                 _log.info("tenant_not_served", tenant=turn.tenant, reason=error.code)
                 self._failures.pop(turn.tenant, None)
@@ -121,7 +122,7 @@ class Turns:
         looked_ahead = False
         if full and not turn.more_known and self.due.others_wait:
             # Of a thousand tenants that wait most have one job: to see that here saves each of them a second turn.
-            await self._start(visit, claimed)
+            self._start(visit, claimed)
             claimed = []
             looked_ahead = True
             if not await self._look_ahead(turn.tenant, conn):
@@ -134,13 +135,17 @@ class Turns:
             # jobs begin, so that Postgres works on two cores while they run.
             self.completions.turn_ends(turn.tenant)
             claims += 1
-            (claimed, full, after), _ = await asyncio.gather(
-                self._claim(turn, conn, wanted, after if claims % _FROM_THE_FIRST_EVERY else {}),
-                self._start(visit, claimed),
+            next_claim = asyncio.create_task(
+                self._claim(turn, conn, wanted, after if claims % _FROM_THE_FIRST_EVERY else {}), name="claim"
             )
+            try:
+                await asyncio.sleep(0)  # it is on its way
+                self._start(visit, claimed)
+            finally:
+                claimed, full, after = await next_claim  # whatever happens: the connection is in use until then
             wanted = self._with_slots(turn, full)
         self.completions.turn_begins(turn.tenant)
-        await self._start(visit, claimed)
+        self._start(visit, claimed)
         await asyncio.sleep(0)  # they begin before we look further
         if wanted and not self.due.closed:
             self.due.again(turn, wanted)
@@ -166,6 +171,7 @@ class Turns:
                 unused[job.job_type] -= 1
         finally:
             self.slots.give_back(turn.tenant, unused)
+        turn.answered |= bool(limits)  # else others took the slots on our way here, and nothing was asked
         self.metrics.found[turn.reason].inc(len(claimed))
         full = {name for name in wanted if not unused.get(name)}
         return claimed, full | after.keys(), {name: reached[name] for name in full & reached.keys()}
@@ -211,7 +217,7 @@ class Turns:
             await self.completions.settle(finished, lost)
         return claimed, reached
 
-    async def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
+    def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
         now = time.monotonic()
         visit.users += len(claimed)
         numbers: dict[str, int] = {}
