@@ -12,7 +12,7 @@ from tusclient.client import TusClient
 from support import js_clients
 from support.faulty_line import Fault, FaultyLine, How, run_faulty_line
 from support.files import write_pdf
-from support.ingest import Ingest, Person
+from support.ingest import PDF, Ingest, Person
 
 pytestmark = [pytest.mark.database, pytest.mark.usefixtures("npm_packages")]
 
@@ -127,6 +127,24 @@ async def test_tuspy_gets_its_file_through(ingest: Ingest, editor: Person, tmp_p
         await asyncio.to_thread(upload, line.url)
 
     await check(ingest, editor, line, digest, resent=len(FAULTS) * CHUNK)
+
+
+async def test_tuspy_uploads_the_next_revision_of_a_document(ingest: Ingest, editor: Person, tmp_path: Path) -> None:
+    document = await ingest.upload(editor, PDF, filename="Vertrag.pdf")
+    path = tmp_path / "second.pdf"
+    digest = write_pdf(path, SIZE)
+
+    def upload() -> None:
+        metadata = {"filename": "neu.pdf", "filetype": "application/pdf", "document_id": document["id"]}
+        client = TusClient(f"{ingest.url}/files/", headers=editor.headers)
+        with path.open("rb") as file:
+            client.uploader(file_stream=file, chunk_size=CHUNK, metadata=metadata).upload()
+
+    await asyncio.to_thread(upload)
+
+    _, now = await ingest.call(editor, "GET", f"/v1/documents/{document['id']}")
+    assert (now["name"], now["current_revision"]["number"]) == ("Vertrag.pdf", 2)
+    assert now["current_revision"]["sha256"] == digest
 
 
 def test_the_pins_of_the_javascript_clients_name_no_registry() -> None:

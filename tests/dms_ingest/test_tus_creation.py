@@ -14,10 +14,12 @@ from support.ingest import (
     a_pdf,
     ingest_settings,
     run_ingest,
+    sign_in,
+    sign_in_another,
     tenant_database,
 )
 from support.services import CoreApi
-from support.tus import CHUNK_TYPE, VERSION, Answer, Tus, document_of, in_pieces, metadata
+from support.tus import CHUNK_TYPE, VERSION, Answer, Tus, document_of, in_pieces, metadata, number_of_documents
 
 pytestmark = pytest.mark.database
 
@@ -56,6 +58,9 @@ CREATIONS_REFUSED: list[tuple[dict[str, str], int, str]] = [
     (one_byte(filename="字" * 400), 422, "name-refused"),
     (one_byte(filename="a\0b"), 422, "text-not-storable"),
     (one_byte(filename="a.pdf", folder_id=str(UUID(int=1))), 404, "folder-not-found"),
+    (one_byte(filename="a.pdf", document_id=str(UUID(int=1))), 404, "document-not-found"),
+    (one_byte(filename="a.pdf", document_id="1"), 422, "invalid-body"),
+    (one_byte(filename="a.pdf", document_id=str(UUID(int=1)), folder_id=str(UUID(int=1))), 422, "invalid-body"),
 ]
 
 
@@ -218,3 +223,54 @@ async def test_an_upload_says_when_it_ends_and_each_chunk_moves_that(core_api: C
     first, aged, moved = (parsedate_to_datetime(a.headers["Upload-Expires"]) for a in (created, head, patch))
     assert (first - aged).days == (moved - aged).days == 6
     assert created.headers["Upload-Expires"].endswith(" GMT")
+
+
+async def test_nobody_revises_a_document_of_another_tenant_or_one_in_the_trash(core_api: CoreApi, tus: Tus) -> None:
+    stranger = Tus(tus.ingest, await sign_in(core_api))
+    theirs = await tus.ingest.upload(stranger.person, PDF)
+    trashed = await tus.ingest.upload(tus.person, PDF)
+    await tus.ingest.call(tus.person, "DELETE", f"/v1/documents/{trashed['id']}")
+
+    for document in (theirs, trashed):
+        answer = await create(tus, None, **one_byte(filename="a.pdf", document_id=document["id"]))
+
+        assert (answer.status, answer.problem["type"]) == (404, "/problems/document-not-found")
+    _, unchanged = await tus.ingest.call(stranger.person, "GET", f"/v1/documents/{theirs['id']}")
+    assert unchanged["current_revision"]["number"] == 1
+
+
+async def test_a_colleague_revises_a_document_but_never_with_somebody_elses_upload(core_api: CoreApi, tus: Tus) -> None:
+    document = await tus.ingest.upload(tus.person, PDF)
+    colleague = Tus(tus.ingest, await sign_in_another(core_api, tus.person.tenant, email="zweite@example.org"))
+    content = a_pdf(1000)
+    path = await colleague.create(len(content), document_id=document["id"])
+
+    meddling = await tus.patch(path, 0, content)
+    own = await colleague.patch(path, 0, content)
+
+    assert meddling.status == 404
+    assert (own.status, own.document_id) == (204, document["id"])
+
+
+async def test_a_revision_whose_document_is_deleted_meanwhile_becomes_no_document(tus: Tus) -> None:
+    document = await tus.ingest.upload(tus.person, PDF)
+    content = a_pdf(1000)
+    path = await tus.create(len(content), document_id=document["id"])
+    await tus.patch(path, 0, content[:500])
+    await tus.ingest.call(tus.person, "DELETE", f"/v1/documents/{document['id']}")
+
+    answer = await tus.patch(path, 500, content[500:])
+
+    assert (answer.status, answer.problem["type"]) == (404, "/problems/document-not-found")
+    assert await number_of_documents(tus) == 0
+
+
+async def test_parts_may_become_the_next_revision_of_a_document(tus: Tus) -> None:
+    document = await tus.ingest.upload(tus.person, PDF)
+    part = await create(tus, None, Upload_Concat="partial", Upload_Length=str(len(PDF)))
+    await tus.patch(part.headers["Location"], 0, PDF)
+    target = metadata(filename="a.pdf", document_id=document["id"])["Upload-Metadata"]
+
+    answer = await create(tus, None, Upload_Concat=f"final;{part.headers['Location']}", Upload_Metadata=target)
+
+    assert (answer.status, answer.document_id) == (201, document["id"])

@@ -95,6 +95,7 @@ _COMPLETE_ERRORS = [
     DuplicateUpload,
     QuotaExceeded,
     FolderNotFound,
+    DocumentNotFound,
     InsufficientStorage,
 ]
 _LOOK_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked, *_COMPLETE_ERRORS]

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Self
 from uuid import UUID
 
 from aiohttp import web
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from dms_ingest import tus_headers
 from dms_ingest.admission import admit_upload
@@ -20,6 +20,7 @@ from dms_ingest.tus import Chunk, OffsetConflict, duplicates_told
 from dms_ingest.tus_headers import CHUNK_TYPE, EXTENSIONS, VERSION, Concat, HeaderRefused
 from dms_ingest.upload_sessions import NewSession, Session
 from dms_ingest.views.request_body import raw_body
+from dms_ingest.views.uploads import check_target
 from nexarch.auth import Access, require
 from nexarch.errors import UnsupportedType
 from nexarch.problems import from_validation, problem_response
@@ -39,7 +40,13 @@ class FileMetadata(BaseModel):
     filename: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(composed)]
     filetype: Annotated[str, Field(max_length=300), AfterValidator(essence)] = _OCTETS
     folder_id: UUID | None = None
+    document_id: UUID | None = None
     sha256: Annotated[str | None, Field(pattern="^[0-9a-fA-F]{64}$")] = None
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        check_target(self.folder_id, self.document_id)
+        return self
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -67,7 +74,8 @@ async def options(request: web.Request) -> web.Response:
 async def create(request: web.Request) -> web.Response:
     """Open an upload, and take bytes of it if the request has some; or put one together from parts.
 
-    `Upload-Metadata` holds `filename` and, if you like, `filetype`, `folder_id` and `sha256` (hexadecimal).
+    `Upload-Metadata` holds `filename` and, if you like, `filetype`, `sha256` (hexadecimal), and `folder_id` or, for the
+    next revision of a document, `document_id`.
     """
     _check_version(request)
     user, uploads = caller(request), request.app[TUS]
@@ -161,13 +169,14 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
                 size_bytes=size,
                 # A file of parts may be asked for again because an answer was lost: then it is there, and is this one.
                 sha256=None if is_final else sha256,
+                document_id=file.document_id,
             )
     return NewSession(
         filename=file.filename,
         mime_type=file.filetype,
         size_bytes=limit if size is None else size,
         folder_id=file.folder_id,
-        document_id=None,
+        document_id=file.document_id,
         sha256=sha256,
         length_deferred=deferred,
         tus_metadata=tus_headers.metadata_header(pairs),

@@ -24,6 +24,12 @@ from nexarch.routing import go_on, id_in_path, json_response
 from nexarch.tenant_module import TENANTS, caller, tenant_connection
 
 
+def check_target(folder_id: UUID | None, document_id: UUID | None) -> None:
+    """Raise ValueError unless an upload is for one place: a folder, or a document."""
+    if folder_id is not None and document_id is not None:
+        raise ValueError("a revision of a document has no folder of its own: send folder_id or document_id")
+
+
 class NewUpload(BaseModel):
     """What is to come: a new document in a folder (none: the top), or the next revision of a document."""
 
@@ -38,8 +44,7 @@ class NewUpload(BaseModel):
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
-        if self.folder_id is not None and self.document_id is not None:
-            raise ValueError("a revision of a document has no folder of its own: send folder_id or document_id")
+        check_target(self.folder_id, self.document_id)
         return self
 
 
