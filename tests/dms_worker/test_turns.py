@@ -15,19 +15,12 @@ from nexarch import jobs
 from nexarch.db import Connection, Pool, connect, create_pool
 from nexarch.jobs import NewJob
 from support import database
+from support.acme_jobs import task
 from support.database import Cluster
 from support.waiting import eventually
 from support.working import working
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-async def conn(tenant_dsn: str) -> AsyncIterator[Connection]:
-    """A producer's session in the tenant's database."""
-    conn = await connect(tenant_dsn, application_name="tests")
-    yield conn
-    await conn.close()
 
 
 async def test_what_a_dead_worker_held_is_taken_back_in_the_middle_of_one_long_turn(
@@ -182,3 +175,62 @@ async def test_a_database_that_did_not_answer_holds_up_one_slot_from_then_on(
     await owner.close()
 
     assert failed_until_then == failed  # that claim was waiting still
+
+
+async def test_the_jobs_of_a_claim_are_run_though_the_next_one_that_was_sent_ahead_of_them_fails(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, tenant_owner_dsn: str
+) -> None:
+    entered: set[int] = set()
+
+    async def work(ctx: JobContext) -> None:
+        entered.add(ctx.job.payload["place"])
+
+    async def all_before_it_are_run() -> bool:
+        return entered >= set(range(30))
+
+    async def all_are_done() -> bool:
+        return bool(await conn.fetchval("SELECT bool_and(status = 'succeeded') FROM processing_jobs"))
+
+    owner = await connect(tenant_owner_dsn, application_name="tests")
+    await owner.execute("""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+        CREATE TRIGGER no_claim BEFORE UPDATE ON processing_jobs FOR EACH ROW
+            WHEN (NEW.status = 'processing' AND NEW.payload ->> 'place' = '35') EXECUTE FUNCTION refuse();
+    """)
+    await jobs.enqueue_many(conn, [NewJob("task", {"place": place}) for place in range(40)])
+    # The first turn claims once, and then looks at the locks; the second claims from place 10, ahead
+    # from 20, and ahead from 30 together with the ends of those from 10.
+    async with working([task(work, concurrency=100)], {"acme": tenant_dsn}, bus_dsn, concurrency=100, batch=10):
+        await eventually(all_before_it_are_run)
+        await owner.execute("DROP TRIGGER no_claim ON processing_jobs")
+
+        await eventually(all_are_done)
+    await owner.close()
+
+    assert await conn.fetchval("SELECT max(attempts) FROM processing_jobs") == 1
+
+
+@pytest.mark.parametrize("busy", ["acme", "both"])
+async def test_what_a_dead_worker_held_is_taken_back_though_the_backlog_never_ends(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, cluster: Cluster, busy: str
+) -> None:
+    lost_ran = asyncio.Event()
+
+    async def one_more(ctx: JobContext) -> None:
+        if ctx.job.payload.get("lost"):
+            lost_ran.set()
+        await asyncio.sleep(0.01)
+        async with ctx.pool.acquire() as own:
+            await jobs.enqueue(own, "task", {}, priority=-1)
+
+    await jobs.enqueue(conn, "task", {"lost": True}, priority=10)
+    await jobs.claim(conn, "dead", {"task": 1})
+    await conn.execute("UPDATE processing_jobs SET locked_at = now() - interval '1 hour'")
+    async with database.own_tenant(cluster) as other:
+        other_conn = await connect(other.dsn, application_name="tests")
+        for each in [conn] if busy == "acme" else [conn, other_conn]:
+            await jobs.enqueue_many(each, [NewJob("task", {}) for _ in range(300)])
+        await other_conn.close()
+        tenants = {"acme": tenant_dsn, "other": other.dsn}
+        async with working([task(one_more)], tenants, bus_dsn, concurrency=1, stale_after_s=3.0):
+            await asyncio.wait_for(lost_ran.wait(), 10)
