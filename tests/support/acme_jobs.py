@@ -41,6 +41,7 @@ async def enqueue_and_ring(conn: Connection, bell: Doorbell, payload: dict[str, 
 
 async def status_is(conn: Connection, job_id: UUID, status: str, within_s: float = 15.0) -> jobs.Job:
     """Wait until the job has this status; the job."""
+
     async def reached() -> bool:
         return (await jobs.get_job(conn, job_id)).status == status
 
@@ -50,6 +51,7 @@ async def status_is(conn: Connection, job_id: UUID, status: str, within_s: float
 
 async def all_done(conn: Connection, within_s: float = 30.0) -> None:
     """Wait until every job has succeeded."""
+
     async def nothing_left() -> bool:
         return not await conn.fetchval("SELECT count(*) FROM processing_jobs WHERE status <> 'succeeded'")
 
