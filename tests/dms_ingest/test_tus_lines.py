@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from dms_ingest.staging import StagedFile, Staging
+from dms_ingest.staging import Busy, StagedFile, Staging
 from support.disk import disk_at
 from support.ingest import (
     PDF,
@@ -295,3 +295,33 @@ async def test_a_chunk_of_somebody_else_never_holds_the_upload(
     assert (statuses, opened_by_colleague) == ([404, 404], [])
     assert opened, "the owner's chunk opens it"
     assert rest.document_id is not None
+
+
+@pytest.mark.parametrize("waiting", ["PATCH", "HEAD"])
+async def test_who_waits_for_an_upload_that_is_ended_meanwhile_leaves_no_file(
+    tus: Tus, monkeypatch: pytest.MonkeyPatch, waiting: str
+) -> None:
+    content = PDF + os.urandom(1000)
+    path = await tus.create(len(content))
+    held = Staging(tus.ingest.settings.staging_dir).open_alone(tus.person.tenant.slug, UUID(path.rpartition("/")[2]))
+    refused, open_file = list[str](), Staging._open
+
+    def open_noted(staging: Staging, tenant: str, session_id: UUID, kind: int, *, make: bool = True) -> StagedFile:
+        try:
+            return open_file(staging, tenant, session_id, kind, make=make)
+        except Busy:
+            refused.append(tenant)
+            raise
+
+    async def somebody_waits() -> bool:
+        return bool(refused)
+
+    monkeypatch.setattr(Staging, "_open", open_noted)
+    request = asyncio.create_task(tus.patch(path, 0, content) if waiting == "PATCH" else tus.head(path))
+    await eventually(somebody_waits)
+    ended = await tus.call("DELETE", path, {"Tus-Resumable": "1.0.0"})
+    answer = await request
+    held.close()
+
+    assert (ended.status, answer.status) == (204, 404)
+    assert [file for file in tus.ingest.settings.staging_dir.rglob("*") if file.is_file()] == []

@@ -13,6 +13,8 @@ from functools import partial
 from http import HTTPStatus
 from uuid import UUID
 
+import structlog
+
 from dms_ingest.buffers import Buffers
 from dms_ingest.checksums import Checksum
 from dms_ingest.line import Line
@@ -21,11 +23,21 @@ from dms_ingest.sealed_file import SealedFile
 from dms_ingest.staged_writing import StagedWriter
 from dms_ingest.staging import Busy, StagedFile, Staging, StagingFull
 from dms_ingest.staging_keys import StagingKeys
-from dms_ingest.upload_sessions import Session, UploadClosed, extend_session, get_session, record_received
+from dms_ingest.upload_sessions import (
+    Session,
+    UploadClosed,
+    extend_session,
+    get_session,
+    open_sessions,
+    record_received,
+)
 from nexarch.auth import User
+from nexarch.db import DATABASE_ERRORS
 from nexarch.errors import Conflict, Invalid, NexarchError, TooLarge
 from nexarch.tenancy import TenantPools
 from nexarch.threads import run_in_thread
+
+log = structlog.get_logger(__name__)
 
 # In a long request what came is recorded after so many bytes, and after so many seconds (or a quarter of the
 # session's lifetime): a killed process loses no more than that, and a slow line does not outlive its session.
@@ -134,7 +146,7 @@ class Receiver:
         try:
             return await self.receive_into(file, user, session, offset, read)
         finally:
-            await run_in_thread(file.close)
+            await self._give_back(user.tenant, session.id, file)
 
     @asynccontextmanager
     async def free(self, tenant: str, session_id: UUID) -> AsyncIterator[StagedFile | None]:
@@ -160,7 +172,7 @@ class Receiver:
         try:
             yield file
         finally:
-            await run_in_thread(file.close)
+            await self._give_back(tenant, session_id, file)
 
     async def settle(self, tenant: str, session_id: UUID) -> None:
         """End a request that holds the staged file alone: when this returns, what it brought is recorded.
@@ -169,7 +181,7 @@ class Receiver:
         """
         open_file = partial(self._staging.open_shared, tenant, session_id)
         file = await self._take_over(session_id, open_file, self.cut_for_another)
-        await run_in_thread(file.close)
+        await self._give_back(tenant, session_id, file)
 
     async def receive_into(
         self,
@@ -215,6 +227,21 @@ class Receiver:
     def cut_for_another(self, session_id: UUID) -> None:
         """Break off every line of a session in this process, because another request goes on with it."""
         self.cut(session_id, UploadTakenOver("Another request goes on with this upload."))
+
+    async def _give_back(self, tenant: str, session_id: UUID, file: StagedFile) -> None:
+        """Close a staged file; one without bytes, made for an upload that ended while we waited for it, is removed.
+
+        An upload that ends after the question is asked has its file removed by whoever ends it.
+        """
+        if await run_in_thread(file.close):
+            return
+        try:
+            async with self._tenants.acquire(tenant) as conn:
+                is_over = not await open_sessions(conn, [session_id])
+            if is_over:
+                await run_in_thread(self._staging.remove, tenant, session_id)
+        except (NexarchError, *DATABASE_ERRORS) as error:  # then the sweep of the staging folder removes it
+            log.warning("empty staged file not removed", session=str(session_id), reason=str(error))
 
     async def _take_over(
         self, session_id: UUID, open_file: Callable[[], StagedFile], cut: Callable[[UUID], None]

@@ -117,11 +117,13 @@ class StagedFile:
         """Return when the bytes written so far would survive a power cut."""
         os.fdatasync(self._descriptor)
 
-    def close(self) -> None:
-        """Give the file and the lock back."""
+    def close(self) -> bool:
+        """Give the file and the lock back; returns whether there is anything in the file."""
+        holds_bytes = os.fstat(self._descriptor).st_size > 0
         os.close(self._descriptor)
         if self._direct is not None and self._direct != _IMPOSSIBLE:
             os.close(self._direct)
+        return holds_bytes
 
     def _opened_direct(self) -> int:
         if self._direct is None:
