@@ -20,6 +20,8 @@ class Action(StrEnum):
 
     DOCUMENT_UPLOADED = "document.uploaded"
     DOCUMENT_DOWNLOADED = "document.downloaded"
+    DOCUMENT_RENAMED = "document.renamed"
+    DOCUMENT_MOVED = "document.moved"
     DOCUMENT_DELETED = "document.deleted"
     DOCUMENT_RESTORED = "document.restored"
     DOCUMENT_PURGED = "document.purged"
@@ -27,6 +29,9 @@ class Action(StrEnum):
     LINK_MADE = "link.made"
     LINK_FOLLOWED = "link.followed"
     LINK_REVOKED = "link.revoked"
+    FOLDER_RENAMED = "folder.renamed"
+    FOLDER_MOVED = "folder.moved"
+    FOLDER_DELETED = "folder.deleted"
     SETTINGS_CHANGED = "settings.changed"
 
 
@@ -40,6 +45,11 @@ class Client:
 
 # Who the events are for that are written from here; None outside of any request: the platform itself.
 current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)
+
+
+def moved_to(folder_id: UUID | None) -> Mapping[str, Json]:
+    """The details of a move into a folder; None: to the top level."""
+    return {"to": None if folder_id is None else str(folder_id)}
 
 
 async def record(
@@ -72,11 +82,20 @@ async def record(
     )
 
 
-async def record_each(conn: Connection, action: Action, document_ids: Sequence[UUID], *, user_id: UUID | None) -> None:
-    """Write the same event for each of these documents."""
+async def record_each(
+    conn: Connection,
+    action: Action,
+    document_ids: Sequence[UUID],
+    *,
+    user_id: UUID | None,
+    details: Sequence[Mapping[str, Json]] | None = None,
+) -> None:
+    """Write an event for each of these documents, with its own of the `details` if there are some."""
     sql = """
-        INSERT INTO audit_events (action, user_id, document_id, request_id, address)
-        SELECT $1, $2, document_id, $3, $4 FROM unnest($5::uuid[]) AS document_id
+        INSERT INTO audit_events (action, user_id, document_id, request_id, address, details)
+        SELECT $1, $2, of.document_id, $3, $4, of.details
+        FROM unnest($5::uuid[], $6::jsonb[]) AS of (document_id, details)
     """
     client = current_client.get() or Client(None, None)
-    await conn.execute(sql, action, user_id, client.request_id, client.address, document_ids)
+    facts = [{}] * len(document_ids) if details is None else [dict(of) for of in details]
+    await conn.execute(sql, action, user_id, client.request_id, client.address, document_ids, facts)

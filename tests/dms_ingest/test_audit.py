@@ -70,6 +70,46 @@ async def test_the_life_of_a_document_is_told_with_who_when_and_where_from(inges
     assert abs(datetime.fromisoformat(told[0]["at"]) - datetime.now(UTC)) < timedelta(minutes=5)
 
 
+async def test_renaming_and_moving_is_told_one_by_one_and_in_bulk(ingest: Ingest, admin: Person) -> None:
+    first, second = await ingest.upload(admin, PDF), await ingest.upload(admin, PDF + b"2")
+    _, folder = await ingest.call(admin, "POST", "/v1/folders", json={"name": "Akten"})
+    await ingest.call(admin, "PATCH", f"/v1/documents/{first['id']}", json={"name": "a.pdf", "folder_id": folder["id"]})
+    items = [
+        {"document_id": first["id"], "folder_id": None},
+        {"document_id": second["id"], "folder_id": folder["id"]},
+    ]
+    await ingest.call(admin, "POST", "/v1/documents/bulk", json={"items": items})
+    await ingest.call(admin, "POST", "/v1/documents/bulk", json={"items": [{**items[0], "folder_id": str(uuid4())}]})
+
+    moves = await events(ingest, admin, action="document.moved")
+    renames = await events(ingest, admin, action="document.renamed")
+
+    told = {(event["document_id"], event["details"]["to"]) for event in moves}
+    assert told == {(first["id"], folder["id"]), (first["id"], None), (second["id"], folder["id"])}
+    assert len(moves) == 3
+    assert [(event["document_id"], event["details"]) for event in renames] == [(first["id"], {})]
+    assert {event["user_email"] for event in moves + renames} == {admin.tenant.email}
+    assert {event["address"] for event in moves + renames} == {"127.0.0.1"}
+
+
+async def test_what_becomes_of_a_folder_is_told(ingest: Ingest, admin: Person) -> None:
+    _, above = await ingest.call(admin, "POST", "/v1/folders", json={"name": "Akten"})
+    _, folder = await ingest.call(admin, "POST", "/v1/folders", json={"name": "Neu"})
+    path = f"/v1/folders/{folder['id']}"
+    await ingest.call(admin, "PATCH", path, json={"name": "2026", "parent_id": above["id"]})
+    await ingest.call(admin, "DELETE", f"/v1/folders/{above['id']}")  # is not empty
+    await ingest.call(admin, "DELETE", path)
+
+    told = await events(ingest, admin)
+
+    of_folder = {"folder_id": folder["id"]}
+    assert [(event["action"], event["details"]) for event in reversed(told)] == [
+        ("folder.renamed", of_folder),
+        ("folder.moved", of_folder | {"to": above["id"]}),
+        ("folder.deleted", of_folder),
+    ]
+
+
 async def test_each_download_that_gives_out_bytes_is_one_event(ingest: Ingest, admin: Person) -> None:
     document = await ingest.upload(admin, PDF)
     url = f"{ingest.url}/v1/documents/{document['id']}/content"

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dms_ingest import bulk
 from dms_ingest.views.metadata import JsonScalar
+from nexarch import audit
+from nexarch.audit import Action, moved_to
 from nexarch.routing import json_response
-from nexarch.tenant_module import tenant_connection
+from nexarch.tenant_module import caller, tenant_connection
 
 _Tags = Annotated[frozenset[UUID], Field(max_length=100)]
 
@@ -67,4 +69,12 @@ async def change(request: web.Request, body: BulkChange) -> web.Response:
     ]
     async with tenant_connection(request) as conn, conn.transaction():
         await bulk.change_documents(conn, items)
+        moves = [item for item in items if item.move]
+        await audit.record_each(
+            conn,
+            Action.DOCUMENT_MOVED,
+            [item.document_id for item in moves],
+            user_id=caller(request).id,
+            details=[moved_to(item.folder_id) for item in moves],
+        )
     return json_response(BulkAnswer(changed=len(items)))

@@ -15,7 +15,8 @@ from dms_ingest.keys import STORAGE, USAGE
 from dms_ingest.views.preconditions import if_match
 from dms_ingest.views.revisions import ProcessingError, processing_error
 from nexarch import audit
-from nexarch.audit import Action
+from nexarch.audit import Action, moved_to
+from nexarch.db import Connection
 from nexarch.pages import PageQuery, decode_id, page_of
 from nexarch.purge import delete_objects, forget_doomed
 from nexarch.routing import id_in_path, json_response
@@ -124,8 +125,17 @@ async def change(request: web.Request, body: DocumentChange) -> web.Response:
             move="folder_id" in body.model_fields_set,
             folder_id=body.folder_id,
         )
+        await _tell_change(conn, caller(request).id, document_id, body)
         document = await documents.get_document(conn, document_id)
     return document_response(document)
+
+
+async def _tell_change(conn: Connection, user_id: UUID, document_id: UUID, change: DocumentChange) -> None:
+    if change.name is not None:
+        await audit.record(conn, Action.DOCUMENT_RENAMED, user_id=user_id, document_id=document_id)
+    if "folder_id" in change.model_fields_set:
+        details = moved_to(change.folder_id)
+        await audit.record(conn, Action.DOCUMENT_MOVED, user_id=user_id, document_id=document_id, details=details)
 
 
 async def delete(request: web.Request) -> web.Response:

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dms_ingest import folders
 from dms_ingest.folders import Folder
 from dms_ingest.views.lists import name_cursor
+from nexarch import audit
+from nexarch.audit import Action, moved_to
 from nexarch.pages import PageQuery, page_of
 from nexarch.routing import id_in_path, json_response
 from nexarch.tenant_module import caller, tenant_connection
@@ -99,21 +101,25 @@ async def get(request: web.Request) -> web.Response:
 
 async def change(request: web.Request, body: FolderChange) -> web.Response:
     """`PATCH /v1/folders/{id}`: rename or move a folder; 409 for a taken name, and into a folder below it."""
+    folder_id, user_id, move = id_in_path(request), caller(request).id, "parent_id" in body.model_fields_set
+    of_folder = {"folder_id": str(folder_id)}
     async with tenant_connection(request) as conn, conn.transaction():
-        folder = await folders.change_folder(
-            conn,
-            id_in_path(request),
-            name=body.name,
-            move="parent_id" in body.model_fields_set,
-            parent_id=body.parent_id,
-        )
+        folder = await folders.change_folder(conn, folder_id, name=body.name, move=move, parent_id=body.parent_id)
+        if body.name is not None:
+            await audit.record(conn, Action.FOLDER_RENAMED, user_id=user_id, details=of_folder)
+        if move:
+            details = {**of_folder, **moved_to(body.parent_id)}
+            await audit.record(conn, Action.FOLDER_MOVED, user_id=user_id, details=details)
     return json_response(_answer(folder))
 
 
 async def delete(request: web.Request) -> web.Response:
     """`DELETE /v1/folders/{id}`: delete an empty folder; 409 for one that holds something."""
+    folder_id = id_in_path(request)
     async with tenant_connection(request) as conn, conn.transaction():
-        await folders.delete_folder(conn, id_in_path(request))
+        await folders.delete_folder(conn, folder_id)
+        details = {"folder_id": str(folder_id)}
+        await audit.record(conn, Action.FOLDER_DELETED, user_id=caller(request).id, details=details)
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
