@@ -110,7 +110,7 @@ class Listener:
     def _wake(self, channel: str, payload: str | None) -> None:
         try:
             self._wakes[channel](payload)
-        except Exception:
+        except Exception:  # a fault of whoever is woken must not make us deaf for all the others
             log.exception("waking failed", channel=channel)
 
 

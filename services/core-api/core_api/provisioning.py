@@ -104,7 +104,7 @@ class Provisioner:
                 try:
                     if await self._finish_alone(slug):
                         finished.append(slug)
-                except Exception:
+                except Exception:  # whatever is wrong with one tenant's database, the next one is tried
                     log.exception("a tenant cannot be finished", tenant=slug)
         return finished
 

@@ -115,8 +115,8 @@ class TusUploads:
             )
         try:
             return await self._finish(user, session) if first is None else await self.append(user, session.id, first)
-        except Exception:
-            with suppress(UploadNotFound, UploadClosed, UploadCompleting):  # then it is ended, or somebody sees to it
+        except Exception:  # whatever it was, it goes up when the upload is ended
+            with suppress(UploadNotFound, UploadLocked):  # then it is ended, or somebody sees to it
                 await self.end(user, session.id)
             raise
 

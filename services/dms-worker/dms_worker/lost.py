@@ -35,7 +35,7 @@ async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobTyp
     for job in await jobs.lost_jobs(conn, list(by_name), stale_after_s):
         try:
             fate = await _bury(conn, tenant, by_name[job.job_type], job, stale_after_s)
-        except Exception:
+        except Exception:  # a hook may raise anything, and the other jobs are not to wait for it
             log.exception("giving up not noted", tenant=tenant, job_id=job.id)
             continue
         reclaimed += fate is not None

@@ -28,7 +28,7 @@ class RequestBody:
             raise self._broken
         try:
             return await self._piece()
-        except Exception as error:
+        except Exception as error:  # whatever broke the line: it goes up, after the bytes that came before it
             if rest := self._content._read_nowait(-1):  # noqa: SLF001 - no public call gives these bytes
                 self._broken = error
                 return rest
