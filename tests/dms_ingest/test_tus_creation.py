@@ -85,7 +85,8 @@ async def test_names_of_all_scripts_arrive(tus: Tus) -> None:
 async def test_what_javascript_writes_for_nothing_is_no_value_but_in_a_name(tus: Tus) -> None:
     content = a_pdf(100)
     for word in ("undefined", "null", ""):
-        path = await tus.create(100, filename=word or "x", filetype=word, folder_id=word, sha256=word)
+        fields = dict.fromkeys(("filetype", "folder_id", "document_id", "sha256"), word)
+        path = await tus.create(100, filename=word or "x", **fields)
 
         answer = await tus.patch(path, 0, content)
 
