@@ -44,7 +44,10 @@ Two have the same name as an answer, because they say the same of the file: `too
 # What the frame makes of aiohttp's own errors and of those that nobody expected, and what deploy/haproxy.cfg says.
 _FRAME = {
     "bad-request": (400, "Said by the proxy in front: this is no HTTP request that can be read."),
-    "request-timeout": (408, "Said by the proxy in front: the headers did not come in time."),
+    "request-timeout": (
+        408,
+        "A JSON body took over two minutes; or, said by the proxy in front, the headers did not come in time.",
+    ),
     "method-not-allowed": (405, "The path exists, the method does not; `Allow` lists those that do."),
     "length-required": (411, "The request needs a Content-Length."),
     "expectation-failed": (417, "Only `Expect: 100-continue` is understood."),

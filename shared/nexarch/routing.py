@@ -4,6 +4,7 @@ A handler says in its signature what it takes: `async def create(request, body: 
 pydantic models, read and checked here before the handler runs. The same table makes the OpenAPI document.
 """
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from nexarch.problems import from_validation
 
 UNMATCHED = "unmatched"  # the name of the resource that takes what no route does
 _CONTINUE = "100-continue"
+_BODY_TIMEOUT_S = 120.0  # for a whole JSON body: what came of it is held meanwhile
 
 RouteHandler = Callable[..., Awaitable[web.StreamResponse]]
 
@@ -129,10 +131,14 @@ async def _read_body(request: web.Request, model: TypeAdapter[Any], limit: int) 
     if request.content_type != "application/json":
         raise UnsupportedType("This call takes application/json.", accepted=["application/json"])
     raw = bytearray()
-    async for chunk in request.content.iter_any():
-        raw += chunk
-        if len(raw) > limit:
-            raise web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=len(raw))
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
+            async for chunk in request.content.iter_any():
+                raw += chunk
+                if len(raw) > limit:
+                    raise web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=len(raw))
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout from error
     try:
         return model.validate_json(bytes(raw))
     except ValidationError as error:
@@ -144,9 +150,9 @@ async def _read_credentials(request: web.Request, model: TypeAdapter[Any], limit
         return await _read_body(request, model, limit)
     except (Invalid, UnsupportedType) as error:
         raise Unauthorized(f"Credentials are expected in the body. {error.detail}", **error.members) from error
-    except (web.HTTPRequestEntityTooLarge, web.RequestPayloadError) as error:
+    except (web.HTTPRequestEntityTooLarge, web.HTTPRequestTimeout, web.RequestPayloadError) as error:
         raise Unauthorized(
-            "Credentials are expected in the body, which is too large or not encoded as said."
+            "Credentials are expected in the body, which is too large, too slow or not encoded as said."
         ) from error
 
 

@@ -1,6 +1,7 @@
 import asyncio
 import io
 import socket
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID, uuid4
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pytest_aiohttp import AiohttpClient
 from structlog.testing import capture_logs
 
+from nexarch import routing
 from nexarch.auth import PRINCIPAL, Access, Principal, User, bearer_token
 from nexarch.errors import Conflict, InsufficientStorage, NexarchError, NotReady, Unauthorized, Unavailable
 from nexarch.http import CHECKS, DRAINING, ServiceInfo, create_base_app
@@ -312,6 +314,22 @@ async def test_the_docs_page_shows_codes_as_code_and_the_limits_of_parameters(cl
     assert "<code>unauthorized</code>" in page
     assert "`" not in page
     assert "integer, at least 1, at most 200, default 50" in page
+
+
+async def test_a_body_that_never_ends_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "_BODY_TIMEOUT_S", 0.2)
+    ended = asyncio.Event()
+
+    async def trickle() -> AsyncIterator[bytes]:
+        yield b'{"name": '
+        await ended.wait()
+
+    headers = bearer("editor") | {"Content-Type": "application/json"}
+    async with client.post("/v1/things", headers=headers, data=trickle()) as response:
+        problem = await response.json()
+        ended.set()
+
+    assert (response.status, problem["type"]) == (408, "/problems/request-timeout")
 
 
 async def test_a_body_that_is_not_what_its_headers_say_is_a_problem(client: Client) -> None:
