@@ -12,7 +12,7 @@ import asyncpg
 
 from nexarch.db import Connection
 from nexarch.errors import Invalid
-from nexarch.jobs.keyless import insert_alike, insert_one
+from nexarch.jobs.keyless import insert_alike, insert_due, insert_one
 from nexarch.jobs.rows import Queue
 
 # From the driver (a number that does not fit), from Postgres (NUL in a text), from the table's own rules.
@@ -73,6 +73,8 @@ async def enqueue(
     due_at = _aware(run_at)
     try:
         if idempotency_key is None and queued_key is None:
+            if due_at is None and not delay_s:
+                return await insert_due(conn, text, job_type, priority, max_attempts, traceparent, queue)
             return await insert_one(
                 conn,
                 text,

@@ -17,6 +17,25 @@ _VARIANT = 1 << 63
 _RANDOM = (1 << 62) - 1
 
 
+async def insert_due(
+    conn: Connection,
+    payload: str,
+    job_type: str,
+    priority: int,
+    max_attempts: int,
+    traceparent: str | None,
+    queue: Queue,
+) -> UUID:
+    """Insert a job with this payload, a JSON object, that is due at once, as nearly all are; its id."""
+    sql = queue.sql("""
+        INSERT INTO {jobs} (id, job_type, payload, priority, max_attempts, traceparent)
+        VALUES ($1, $2::text, $3::text::jsonb, $4, $5::integer, $6::text)
+    """)
+    job_id = uuid_of_now()
+    await conn.execute(sql, job_id, job_type, payload, priority, max_attempts, traceparent)
+    return job_id
+
+
 async def insert_one(
     conn: Connection,
     payload: str,
@@ -29,7 +48,7 @@ async def insert_one(
     traceparent: str | None,
     queue: Queue,
 ) -> UUID:
-    """Insert a job with this payload, a JSON object; its id."""
+    """Insert a job with this payload, a JSON object, that is due then; its id."""
     sql = queue.sql("""
         INSERT INTO {jobs} (id, job_type, payload, priority, max_attempts, available_at, traceparent)
         VALUES ($1, $2::text, $3::text::jsonb, $4, $5::integer,
