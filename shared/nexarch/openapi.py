@@ -9,7 +9,8 @@ from pydantic import TypeAdapter
 from nexarch.auth import OPEN, Access
 from nexarch.errors import Forbidden, NexarchError, Unauthorized
 from nexarch.problems import MEDIA_TYPE, InvalidBody
-from nexarch.routing import Route
+from nexarch.routing import SMALL_BODY, Route
+from nexarch.seats import AtCapacity
 
 Document = dict[str, Any]
 
@@ -110,6 +111,8 @@ def _all_errors(route: Route) -> list[type[NexarchError]]:
         errors.append(Forbidden)
     if route.inputs:
         errors.append(InvalidBody)
+    if "body" in route.inputs and route.max_body > SMALL_BODY:
+        errors.append(AtCapacity)
     return errors
 
 

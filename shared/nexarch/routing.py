@@ -6,7 +6,8 @@ pydantic models, read and checked here before the handler runs. The same table m
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
@@ -17,13 +18,16 @@ import structlog
 from aiohttp import hdrs, web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from nexarch.auth import OPEN, PRINCIPAL, Access, Authenticator, require
+from nexarch.auth import OPEN, PRINCIPAL, Access, Authenticator, Principal, User, require
 from nexarch.errors import Invalid, NexarchError, NotFound, Unauthorized, UnsupportedType
 from nexarch.problems import from_validation
+from nexarch.seats import Seats
 
 UNMATCHED = "unmatched"  # the name of the resource that takes what no route does
 _CONTINUE = "100-continue"
 _BODY_TIMEOUT_S = 120.0  # for a whole JSON body: what came of it is held meanwhile
+_BODIES_ROOM = 64 << 20  # bytes of all larger bodies at once, from when they are announced until they are answered
+SMALL_BODY = 64 << 10  # bytes; such a body needs no room: its line alone holds as much
 
 RouteHandler = Callable[..., Awaitable[web.StreamResponse]]
 
@@ -61,8 +65,9 @@ def add_routes(
 
     Once for an application: what no route of the table takes is answered too.
     """
+    bodies = Seats(_BODIES_ROOM, "large bodies")
     for route in routes:
-        handler, expect = _guarded(route, authenticate, unguarded), _early_answer(route)
+        handler, expect = _guarded(route, authenticate, unguarded, bodies), _early_answer(route)
         if route.method == "GET":
             app.router.add_get(route.path, handler, expect_handler=expect)
         else:
@@ -90,8 +95,9 @@ async def _nothing_expected(request: web.Request) -> None:
     """Where nobody reads a body none is asked for; aiohttp's own answer would be "go on", or 417 without a problem."""
 
 
-def _guarded(route: Route, authenticate: Authenticator, unguarded: Access) -> RouteHandler:
+def _guarded(route: Route, authenticate: Authenticator, unguarded: Access, bodies: Seats) -> RouteHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
+        principal = None
         # Health and sign-in must not hang on credentials that nobody asked for, nor on the database behind them.
         if not route.access & unguarded:
             principal = await authenticate(request)
@@ -104,10 +110,12 @@ def _guarded(route: Route, authenticate: Authenticator, unguarded: Access) -> Ro
         values: dict[str, Any] = {}
         if (query := route.inputs.get("query")) is not None:
             values["query"] = _read_query(request, query)
-        if (body := route.inputs.get("body")) is not None:
+        if (body := route.inputs.get("body")) is None:
+            return await route.handler(request, **values)
+        with _room(bodies, principal, request, route.max_body):
             read = _read_credentials if route.access & Access.SIGN_IN else _read_body
             values["body"] = await read(request, body, route.max_body)
-        return await route.handler(request, **values)
+            return await route.handler(request, **values)
 
     return handle
 
@@ -115,6 +123,20 @@ def _guarded(route: Route, authenticate: Authenticator, unguarded: Access) -> Ro
 def _who(principal: object) -> dict[str, str]:
     fields = {"tenant": "tenant", "client_id": "client_id", "name": "operator"}
     return {as_: str(getattr(principal, of)) for of, as_ in fields.items() if hasattr(principal, of)}
+
+
+def _room(bodies: Seats, principal: Principal | None, request: web.Request, limit: int) -> AbstractContextManager[None]:
+    """Room for a body to come, and for what is made of it; one whose size nobody says is as large as it may be."""
+    unpacked = request.content_length if hdrs.CONTENT_ENCODING not in request.headers else None
+    size = limit if unpacked is None else min(unpacked, limit)
+    if size <= SMALL_BODY:
+        return nullcontext()
+    return bodies.take(*_holder(principal), size)
+
+
+def _holder(principal: Principal | None) -> tuple[str, Hashable]:
+    """A tenant and somebody in it; whoever belongs to none shares as the people of a tenant do."""
+    return (principal.tenant, principal.id) if isinstance(principal, User) else ("", principal)
 
 
 def _read_query(request: web.Request, model: TypeAdapter[Any]) -> Any:  # noqa: ANN401 - the model decides

@@ -13,6 +13,7 @@ from core_api.app import create_app
 from core_api.keys import PASSWORDS
 from core_api.passwords import Passwords, SignInBusy
 from core_api.settings import Settings
+from nexarch.routing import SMALL_BODY
 from nexarch.user_tokens import AUDIENCE, CLAIMS, ISSUER, UserTokens
 from support.services import CoreApi
 
@@ -198,3 +199,13 @@ async def test_a_token_answer_is_not_to_be_kept_by_caches(core_api: CoreApi) -> 
 
     async with core_api.session.post(f"{core_api.url}/v1/auth/token", json=body) as response:
         assert response.headers["Cache-Control"] == "no-store"
+
+
+async def test_strangers_may_not_send_more_than_credentials(core_api: CoreApi) -> None:
+    url, headers = f"{core_api.url}/v1/auth/token", {"Content-Type": "application/json"}
+
+    async with core_api.session.post(url, headers=headers, data=b" " * (SMALL_BODY + 1)) as response:
+        problem = await response.json()
+
+    assert (response.status, problem["type"]) == (401, "/problems/unauthorized")
+    assert "too large" in problem["detail"]

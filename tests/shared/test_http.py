@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 import io
 import socket
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from nexarch.http import CHECKS, DRAINING, ServiceInfo, create_base_app
 from nexarch.pages import PageQuery
 from nexarch.routing import UNMATCHED, Route, id_in_path, json_response
 from nexarch.usage import QuotaExceeded
+from support.waiting import eventually
 
 Client = TestClient[web.Request, web.Application]
 
@@ -291,7 +293,7 @@ async def test_the_openapi_document_is_valid_and_lists_every_route(client: Clien
     }
     assert described == served
     post = document["paths"]["/v1/things"]["post"]
-    assert set(post["responses"]) == {"201", "401", "403", "409", "422"}
+    assert set(post["responses"]) == {"201", "401", "403", "409", "422", "503"}
     assert post["summary"] == "add a thing"
     assert post["security"] == [{"user": []}]
 
@@ -330,6 +332,44 @@ async def test_a_body_that_never_ends_is_given_up(client: Client, monkeypatch: p
         ended.set()
 
     assert (response.status, problem["type"]) == (408, "/problems/request-timeout")
+
+
+@pytest.mark.parametrize("announced", ["by its length", "by nothing", "as packed"])
+async def test_large_bodies_have_room_for_so_many_at_once_and_small_ones_always_come_in(
+    aiohttp_client: AiohttpClient, monkeypatch: pytest.MonkeyPatch, announced: str
+) -> None:
+    monkeypatch.setattr(routing, "_BODIES_ROOM", 3 << 20)  # a third is for one person alone
+    info = ServiceInfo("test-service", "1.0", "For tests.")
+    client = await aiohttp_client(create_base_app(info, authenticate, ROUTES))
+    began, ended = asyncio.Event(), asyncio.Event()
+    headers = bearer("editor") | {"Content-Type": "application/json"}
+    headers |= {"by its length": {"Content-Length": str(1 << 20)}, "as packed": {"Content-Encoding": "gzip"}}.get(
+        announced, {}
+    )
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield gzip.compress(b" ") if announced == "as packed" else b" "
+        began.set()
+        await ended.wait()
+
+    first = asyncio.create_task(client.post("/v1/things", headers=headers, data=slow()))
+    await began.wait()
+    large, as_json = b'{"name": "large"}'.rjust(1 << 20), bearer("editor") | {"Content-Type": "application/json"}
+    refused = await client.post("/v1/things", headers=as_json, data=io.BytesIO(large))
+    small = await client.post("/v1/things", headers=bearer("editor"), json={"name": "small"})
+    ended.set()
+    first.cancel()
+    await asyncio.wait([first])
+
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+    assert (await refused.json())["type"] == "/problems/at-capacity"
+    assert small.status == 201
+
+    async def there_is_room_again() -> bool:
+        again = await client.post("/v1/things", headers=as_json, data=io.BytesIO(large))
+        return again.status == 201
+
+    await eventually(there_is_room_again)
 
 
 async def test_a_body_that_is_not_what_its_headers_say_is_a_problem(client: Client) -> None:

@@ -32,7 +32,7 @@ from nexarch.core_client import KeyRetired, KeyShredded
 from nexarch.errors import TooManyRequests
 from nexarch.idempotency import BadIdempotencyKey, IdempotencyKeyReused
 from nexarch.pages import BadCursor
-from nexarch.routing import Route
+from nexarch.routing import SMALL_BODY, Route
 
 _OPERATOR, _SERVICE = Access.OPERATOR, Access.SERVICE
 _CREATED, _NO_CONTENT = HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
@@ -62,7 +62,7 @@ ROUTES = [
     Route("POST", "/v1/tenants/{slug}/users/{id}/disable", users.disable, _OPERATOR, users.UserAnswer,
           errors=[*_WORKABLE, NoSuchUser]),
 
-    Route("POST", "/v1/auth/token", tokens.create, Access.SIGN_IN, tokens.Token,
+    Route("POST", "/v1/auth/token", tokens.create, Access.SIGN_IN, tokens.Token, max_body=SMALL_BODY,
           errors=[WrongPassword, TooManyRequests, TenantSuspended, SignInBusy, NoSigningKey]),
     Route("GET", "/.well-known/jwks.json", tokens.keys, Access.INTERNAL, tokens.JsonWebKeys),
     Route("POST", "/v1/keys/rotate", tokens.rotate, _OPERATOR, tokens.SigningKeyAnswer, errors=[RotationRunning]),

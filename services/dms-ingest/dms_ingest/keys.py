@@ -7,11 +7,11 @@ from dms_ingest.front import Front
 from dms_ingest.new_buckets import NewBuckets
 from dms_ingest.readings import Readings
 from dms_ingest.receiving import Receiver
-from dms_ingest.seats import Seats
 from dms_ingest.settings import Settings
 from dms_ingest.staging import Staging
 from dms_ingest.tus import TusUploads
 from dms_ingest.usage_delivery import UsageDelivery
+from nexarch.seats import Seats
 from nexarch.storage import Storage
 
 SETTINGS: web.AppKey[Settings] = web.AppKey("settings", Settings)

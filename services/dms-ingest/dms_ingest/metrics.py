@@ -4,7 +4,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from dms_ingest.seats import Seats
+from nexarch.seats import Seats
 
 
 class UploadMetrics:

@@ -27,7 +27,6 @@ from dms_ingest.new_buckets import NewBuckets
 from dms_ingest.publishing import Publisher
 from dms_ingest.readings import Readings
 from dms_ingest.receiving import Receiver
-from dms_ingest.seats import Seats
 from dms_ingest.staging import Staging
 from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.tus import TusUploads
@@ -36,6 +35,7 @@ from nexarch import channels
 from nexarch.http import CHECKS, METRICS
 from nexarch.listen import Listener
 from nexarch.module import CORE
+from nexarch.seats import Seats
 from nexarch.serve import background
 from nexarch.tenant_module import DOORBELL, TENANTS, cache_wakes, check_bus, open_common_storage
 from nexarch.threads import run_in_thread

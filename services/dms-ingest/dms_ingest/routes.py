@@ -38,7 +38,6 @@ from dms_ingest.receiving import (
 )
 from dms_ingest.revisions import RevisionNotFound, WrappingOutdated
 from dms_ingest.search import SearchTooSlow
-from dms_ingest.seats import AtCapacity
 from dms_ingest.slots import UploadScattered
 from dms_ingest.staged_reading import DigestMismatch
 from dms_ingest.staging import StagingFull
@@ -77,6 +76,7 @@ from nexarch.operators import TenantRequired
 from nexarch.pages import BadCursor
 from nexarch.problems import InvalidBody
 from nexarch.routing import Route
+from nexarch.seats import AtCapacity
 from nexarch.store_checks import StoreCheckNotFound
 from nexarch.usage import QuotaExceeded
 

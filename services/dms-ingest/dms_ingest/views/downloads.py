@@ -106,7 +106,7 @@ async def send(request: web.Request, download: Download) -> web.StreamResponse:
         await response.prepare(request)
         return response
     try:
-        with request.app[DOWNLOAD_SEATS].one(download.tenant, _who(download)):
+        with request.app[DOWNLOAD_SEATS].take(download.tenant, _who(download)):
             async with aclosing(_pieces(request, download, part, wanted)) as pieces:
                 # If the rest is damaged, the frame breaks the connection: a body that ends early is no whole.
                 await send_chunks(request, response, pieces)

@@ -82,7 +82,8 @@ async def create(request: web.Request) -> web.Response:
     concat = tus_headers.concat(_header(request, "Upload-Concat"))
     new = await _announced(request, concat)
     if concat is not None and concat.parts is not None:
-        session = await uploads.concatenate(user, new, concat.parts)
+        with _seat(request):
+            session = await uploads.concatenate(user, new, concat.parts)
     else:
         first = _first_chunk(request)
         with nullcontext() if first is None else _seat(request):
@@ -192,9 +193,9 @@ def _first_chunk(request: web.Request) -> Chunk | None:
 
 
 def _seat(request: web.Request) -> AbstractContextManager[None]:
-    """One of those for requests that bring bytes; raises AtCapacity."""
+    """One of those for requests that bring bytes, be it out of parts; raises AtCapacity."""
     user = caller(request)
-    return request.app[UPLOAD_SEATS].one(user.tenant, user.id)
+    return request.app[UPLOAD_SEATS].take(user.tenant, user.id)
 
 
 def _read(pairs: Mapping[str, bytes]) -> FileMetadata:

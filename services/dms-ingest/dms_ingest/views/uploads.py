@@ -125,7 +125,7 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
     body = raw_body(request)
     user, receiver = caller(request), request.app[RECEIVER]
     session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
-    with request.app[UPLOAD_SEATS].one(user.tenant, user.id):
+    with request.app[UPLOAD_SEATS].take(user.tenant, user.id):
         await go_on(request)
         session = await receiver.receive(user, session, query.offset, body.read)
     return json_response(_as_json(session))

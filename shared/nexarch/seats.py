@@ -1,8 +1,9 @@
-"""Seats: how many transfers run at once, shared so that a crowd of one's leaves room for everybody else.
+"""Seats: how many requests of a kind run at once, shared so that a crowd of one's leaves room for everybody else.
 
 Shared by dynamic thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): a tenant gets one
 more while it holds fewer than are free, and so does a person within what the tenant could still get. So one person
-alone has up to a third of all, one tenant up to a half, and there is a free one until very many hold some.
+alone has up to a third of all, one tenant up to a half, and there is a free one until very many hold some. Whoever
+takes several at once is held to the same as if they took them one after the other.
 """
 
 from collections import Counter
@@ -13,10 +14,10 @@ from nexarch.errors import Unavailable
 
 
 class AtCapacity(Unavailable):
-    """As many transfers run as the service takes, or more of them are yours than leaves room for others."""
+    """As many transfers or large bodies are under way as fit, or more of them are yours than leaves room for others."""
 
     code = "at-capacity"
-    title = "Too many transfers run at once"
+    title = "Too much is under way at once"
 
 
 class Seats:
@@ -30,17 +31,18 @@ class Seats:
         self.taken = 0
 
     @contextmanager
-    def one(self, tenant: str, person: Hashable) -> Iterator[None]:
-        """Hold a seat within the block; `person` is whoever it is within the tenant. Raises AtCapacity."""
+    def take(self, tenant: str, person: Hashable, count: int = 1) -> Iterator[None]:
+        """Hold seats within the block; `person` is whoever it is within the tenant. Raises AtCapacity."""
         key = tenant, person
-        room = self._free - self._of_tenant[tenant]
-        if self._of_person[key] >= room:
-            raise AtCapacity(f"Too many {self._what} run at once; come again when some have ended.")
-        self._count(key, 1)
+        before_the_last = count - 1  # of these: fewer are free by them, and more are the tenant's and the person's
+        room = self._free - self._of_tenant[tenant] - 2 * before_the_last
+        if self._of_person[key] + before_the_last >= room:
+            raise AtCapacity(f"Too many {self._what} are under way at once; come again when some have ended.")
+        self._count(key, count)
         try:
             yield
         finally:
-            self._count(key, -1)
+            self._count(key, -count)
 
     def _count(self, key: tuple[str, Hashable], change: int) -> None:
         self._free -= change
