@@ -18,5 +18,6 @@ async def conn(tenant_dsn: str) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 async def bell(bus_dsn: str) -> AsyncIterator[Doorbell]:
+    """The producer's doorbell."""
     async with Doorbell(bus_dsn, application_name="tests-bell") as bell:
         yield bell

@@ -2,6 +2,8 @@
 
 One browser serves a whole run of tests. Each test opens a profile of its own in it, which shares nothing with others:
 no storage, no cache, no download.
+
+Not by Playwright, which brings a node of its own: 160 MiB more in the environment that `make run` installs too.
 """
 
 import asyncio

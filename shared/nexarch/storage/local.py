@@ -33,8 +33,8 @@ from nexarch.storage.local_walk import walk
 from nexarch.threads import run_in_thread
 
 READ_SIZE = 2 << 20  # so large that the hop to a thread costs little
-# While so many objects are read, further ones are read in small pieces: who takes a download and stands still holds
-# four pieces in memory. With small ones that is 2 MiB all in all, and 200 of them fit into a service.
+# While so many objects are read, further ones are read in small pieces: an object that is open holds four pieces in
+# memory, 8 MiB in all or half a MiB (docs/decisions/0022).
 MANY_READERS = 4
 SMALL_READ_SIZE = 1 << 17
 # In each bucket: files that are being written; what a killed process leaves lies here. No key names it, since no
