@@ -1,53 +1,17 @@
 """What a person does with jobs, what a handler may ask for, and keys: on the table itself."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
 
 from nexarch import jobs
-from nexarch.db import Connection, connect
-from nexarch.jobs import ClaimedJob, Fate, JobError, NewJob, Status
+from nexarch.db import Connection
+from nexarch.jobs import Fate, NewJob, Status
+from support.claims import BROKEN, age_locks, claim, claim_one, make_dead
 
 pytestmark = pytest.mark.database
-
-BROKEN = JobError("broken", "It broke.", "Traceback: line 1")
-
-
-@pytest.fixture
-async def conn(tenant_conn: Connection) -> Connection:
-    return tenant_conn
-
-
-@pytest.fixture
-async def two_conns(tenant_dsn: str) -> AsyncIterator[tuple[Connection, Connection]]:
-    """Two sessions that commit."""
-    first = await connect(tenant_dsn, application_name="tests")
-    second = await connect(tenant_dsn, application_name="tests")
-    yield first, second
-    await first.close()
-    await second.close()
-
-
-async def claim(conn: Connection, limit: int = 1, worker: str = "w1") -> list[ClaimedJob]:
-    return await jobs.claim(conn, worker, {"task": limit})
-
-
-async def claim_one(conn: Connection, worker: str = "w1") -> ClaimedJob:
-    (job,) = await claim(conn, worker=worker)
-    return job
-
-
-async def age_locks(conn: Connection, seconds: float) -> None:
-    await conn.execute("UPDATE processing_jobs SET locked_at = locked_at - make_interval(secs => $1)", seconds)
-
-
-async def make_dead(conn: Connection, **more: str) -> UUID:
-    job_id = await jobs.enqueue(conn, "task", {}, **more)  # type: ignore[arg-type]
-    await jobs.fail(conn, await claim_one(conn), BROKEN, delay_s=0, permanent=True)
-    return job_id
 
 
 async def status(conn: Connection, job_id: UUID) -> str:
