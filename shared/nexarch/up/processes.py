@@ -12,6 +12,8 @@ from pathlib import Path
 
 import aiohttp
 
+from nexarch.settings import EXIT_BAD_SETTINGS
+
 _READY_WITHIN_S = 60.0
 _STOP_WITHIN_S = 30.0
 _FIRST_PAUSE_S = 0.2
@@ -23,7 +25,7 @@ _LOOK_EVERY_S = 0.25
 
 
 class NotReady(Exception):
-    """A service did not become ready in time; the text ends with the last lines of its log."""
+    """A service did not become ready in time, or cannot; the text ends with the last lines of its log."""
 
 
 class ServiceProcess:
@@ -38,6 +40,7 @@ class ServiceProcess:
         self._environment = dict(environment)
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
+        self._refuses_settings = False
 
     @property
     def pid(self) -> int | None:
@@ -45,13 +48,17 @@ class ServiceProcess:
         return None if self._process is None else self._process.pid
 
     async def run(self) -> None:
-        """Start the service, and again whenever it ends, until `stop`; pauses grow while it keeps dying."""
+        """Start the service, and again whenever it ends, until `stop`; pauses grow while it keeps dying.
+
+        One that refuses its settings is not started again: it would find the same.
+        """
         pause_s = _FIRST_PAUSE_S
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             started = loop.time()
             code = await self._run_once()
-            if self._stopping.is_set():
+            self._refuses_settings = code == EXIT_BAD_SETTINGS
+            if self._stopping.is_set() or self._refuses_settings:
                 return
             if loop.time() - started > _SETTLED_S:
                 pause_s = _FIRST_PAUSE_S
@@ -63,18 +70,15 @@ class ServiceProcess:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def wait_ready(self, within_s: float = _READY_WITHIN_S) -> None:
-        """Return when /readyz says 200; `NotReady` with the end of the log if it does not in time."""
+        """Return when /readyz says 200; `NotReady` with the end of the log if it does not in time, or never will."""
         try:
             async with asyncio.timeout(within_s), aiohttp.ClientSession() as http:
-                while True:
-                    if await _is_ready(http, self.url):
-                        return
+                while not await _is_ready(http, self.url):
+                    if self._refuses_settings:
+                        raise NotReady(f"{self.name} has a wrong setting. {self._end_of_log()}")
                     await asyncio.sleep(0.05)
         except TimeoutError as error:
-            tail = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
-            raise NotReady(
-                f"{self.name} was not ready within {within_s:.0f} s. The end of {self.log}:\n{tail}"
-            ) from error
+            raise NotReady(f"{self.name} was not ready within {within_s:.0f} s. {self._end_of_log()}") from error
 
     async def stop(self) -> None:
         """SIGTERM, then SIGKILL for one that does not end."""
@@ -116,6 +120,10 @@ class ServiceProcess:
                 preexec_fn=partial(_die_with, os.getpid()),
             )  # fmt: skip
         return await self._process.wait()
+
+    def _end_of_log(self) -> str:
+        tail = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
+        return f"The end of {self.log}:\n{tail}"
 
     def _write(self, line: str) -> None:
         with self.log.open("a", encoding="utf-8") as file:

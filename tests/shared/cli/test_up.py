@@ -114,6 +114,17 @@ async def test_a_taken_port_is_named_before_anything_starts(nexarch: Command, se
     assert not (server_folder / "platform/postgres").exists()
 
 
+async def test_a_wrong_setting_is_named_at_once(nexarch: Command, server_folder: Path) -> None:
+    arguments = ("--home", server_folder / "platform", "--port-base", str(free_ports_in_a_row()))
+
+    result = await nexarch("up", *arguments, variables={"DMS_INGEST_MAX_UPLOADS": "none"})
+
+    assert result.code == 1
+    assert "DMS_INGEST_MAX_UPLOADS: Input should be a valid integer" in result.err
+    assert "dms-ingest has a wrong setting" in result.err
+    assert "started again" not in result.out + result.err
+
+
 async def test_a_folder_that_cannot_be_made_is_named(nexarch: Command) -> None:
     result = await nexarch("up", "--home", "/proc/nexarch")
 
