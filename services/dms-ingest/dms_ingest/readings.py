@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from nexarch.finishing import to_its_end
 
-_MOST_OPEN = 12
+_MOST_OPEN = 12  # docs/decisions/0022 has what that takes
 _PIECE = 1 << 17  # bytes for each line of a crowd: until it has taken them it holds them, and its socket too
 
 Open = Callable[[int], AbstractAsyncContextManager[AsyncIterator[memoryview]]]  # from a position on
