@@ -90,3 +90,10 @@ def make_old(path: Path, days: float) -> None:
     """Let a file have been written so long ago."""
     then = time.time() - days * DAY_S
     os.utime(path, (then, then))
+
+
+async def download(ingest: Ingest, person: Person, document: Json) -> tuple[int, bytes]:
+    """The status and the bytes that somebody gets."""
+    url = f"{ingest.url}/v1/documents/{document['id']}/content"
+    async with ingest.session.get(url, headers=person.headers) as response:
+        return response.status, await response.read()
