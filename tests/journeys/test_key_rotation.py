@@ -2,25 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from dms_ingest import downloads, staging_keys
+from dms_ingest import downloads
 from dms_ingest.revisions import SealedRevision
-from dms_ingest.staging_keys import WrappedKey, claim_key
-from dms_worker.handlers.rewrap_keys import KeyRewrapping
-from dms_worker.job_types import JobContext, PermanentError, Snooze
-from nexarch import jobs
+from dms_worker.job_types import PermanentError, Snooze
 from nexarch.core_client import CoreClient, TenantKey
-from nexarch.crypto.envelope import new_dek, unwrap_staging_key, wrap_staging_key
 from nexarch.db import Connection, connect
-from nexarch.job_types import REWRAP_KEYS
-from nexarch.tenancy import TenantPools
-from support.ingest import Ingest, Person, a_pdf, owner_database, run_ingest, sign_in, stored_files
+from support.ingest import Ingest, Person, a_pdf, stored_files
+from support.rotating import content, rewrap, rotate, states
 from support.services import CoreApi
 from support.waiting import eventually
 from support.worker_service import run_worker, worker_settings
@@ -30,65 +24,23 @@ pytestmark = pytest.mark.database
 Json = dict[str, Any]
 
 
-@pytest.fixture
-async def person(core_api: CoreApi) -> Person:
-    return await sign_in(core_api)
-
-
-@pytest.fixture
-async def conn(core_api: CoreApi, person: Person) -> AsyncIterator[Connection]:
-    async with owner_database(core_api, person) as conn:
-        yield conn
-
-
-async def rotate(core_api: CoreApi, person: Person) -> None:
-    status, answer = await core_api.call("POST", f"/v1/tenants/{person.tenant.slug}/kek/rotate")
-    assert status == 200, answer
-
-
-async def states(core_api: CoreApi, person: Person) -> dict[int, str]:
-    _, answer = await core_api.call("GET", f"/v1/tenants/{person.tenant.slug}/kek/versions")
-    return {item["version"]: item["state"] for item in answer["items"]}
-
-
-async def content(ingest: Ingest, person: Person, document: Json) -> bytes:
-    url = f"{ingest.url}/v1/documents/{document['id']}/content"
-    async with ingest.session.get(url, headers=person.headers) as response:
-        assert response.status == 200, await response.text()
-        return await response.read()
-
-
 def times_and_bytes(files: list[Path]) -> dict[Path, tuple[int, bytes]]:
     return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
 
 
-async def rewrap(core_api: CoreApi, person: Person, rows_a_step: int = 200) -> None:
-    """Do the job once, as the worker would, without the queue around it."""
-    async with core_api.client("dms_worker") as core:
-        pools = TenantPools(core.database, application_name="tests-worker")
-        try:
-            async with pools.pool(person.tenant.slug) as pool:
-                async with pool.acquire() as conn:
-                    await jobs.enqueue(conn, REWRAP_KEYS, {})
-                    (job,) = await jobs.claim(conn, "tests", {REWRAP_KEYS: 1})
-                await KeyRewrapping(core, pools, rows_a_step).run(JobContext(person.tenant.slug, job, pool))
-        finally:
-            await pools.close()
-
-
 async def test_uploads_and_downloads_go_on_while_keys_are_rotated_and_no_object_is_touched(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+    core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection
 ) -> None:
     contents = [a_pdf() for _ in range(6)]
-    documents = [await ingest.upload(person, each) for each in contents]
-    before = times_and_bytes(stored_files(ingest.settings, person))
+    documents = [await ingest.upload(editor, each) for each in contents]
+    before = times_and_bytes(stored_files(ingest.settings, editor))
     stop = asyncio.Event()
 
     async def keep_downloading() -> int:
         rounds = 0
         while not stop.is_set():
             for document, expected in zip(documents, contents, strict=True):
-                assert await content(ingest, person, document) == expected
+                assert await content(ingest, editor, document) == expected
             rounds += 1
         return rounds
 
@@ -96,17 +48,17 @@ async def test_uploads_and_downloads_go_on_while_keys_are_rotated_and_no_object_
         made = []
         while not stop.is_set():
             each = a_pdf()
-            made.append((await ingest.upload(person, each), each))
+            made.append((await ingest.upload(editor, each), each))
         return made
 
     async def all_retired_but(version: int) -> bool:
-        return await states(core_api, person) == {version: "active"} | dict.fromkeys(range(1, version), "retired")
+        return await states(core_api, editor) == {version: "active"} | dict.fromkeys(range(1, version), "retired")
 
     async with run_worker(worker_settings(core_api, ingest.settings)):
         downloading = asyncio.create_task(keep_downloading())
         uploading = [asyncio.create_task(keep_uploading()) for _ in range(3)]
         for version in (2, 3, 4):
-            await rotate(core_api, person)
+            await rotate(core_api, editor)
             await eventually(lambda version=version: all_retired_but(version), within_s=90)  # type: ignore[misc]
         stop.set()
         rounds = await downloading
@@ -115,30 +67,30 @@ async def test_uploads_and_downloads_go_on_while_keys_are_rotated_and_no_object_
     assert rounds > 0
     assert len(uploaded) >= 3
     for document, expected in [*zip(documents, contents, strict=True), *uploaded]:
-        assert await content(ingest, person, document) == expected
+        assert await content(ingest, editor, document) == expected
     assert times_and_bytes(list(before)) == before
     assert {row[0] for row in await conn.fetch("SELECT DISTINCT kek_version FROM file_revisions")} == {4}
 
 
 async def test_a_rotated_key_is_seen_to_at_once_though_the_period_is_long(
-    core_api: CoreApi, ingest: Ingest, person: Person
+    core_api: CoreApi, ingest: Ingest, editor: Person
 ) -> None:
-    await ingest.upload(person, a_pdf(100))
+    await ingest.upload(editor, a_pdf(100))
 
     async def done() -> bool:
-        return await states(core_api, person) == {2: "active", 1: "retired"}
+        return await states(core_api, editor) == {2: "active", 1: "retired"}
 
     async with run_worker(worker_settings(core_api, ingest.settings, rewrap_every_s=86400)):
-        await rotate(core_api, person)
+        await rotate(core_api, editor)
         await eventually(done, within_s=30)
 
 
 async def test_a_complete_that_began_before_the_rotation_and_ends_after_the_retirement_is_readable(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch
+    core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = a_pdf()
-    upload = await ingest.open_upload(person, len(expected))
-    await ingest.put(person, upload, expected)
+    upload = await ingest.open_upload(editor, len(expected))
+    await ingest.put(editor, upload, expected)
     asked = asyncio.Event()
     go_on = asyncio.Event()
     given = CoreClient.kek
@@ -151,65 +103,65 @@ async def test_a_complete_that_began_before_the_rotation_and_ends_after_the_reti
         return key
 
     monkeypatch.setattr(CoreClient, "kek", slowly)
-    completing = asyncio.create_task(ingest.complete(person, upload))
+    completing = asyncio.create_task(ingest.complete(editor, upload))
     await asked.wait()
-    await rotate(core_api, person)
-    await rewrap(core_api, person)
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    await rotate(core_api, editor)
+    await rewrap(core_api, editor)
+    assert await states(core_api, editor) == {2: "active", 1: "retired"}
 
     go_on.set()
     status, document = await completing
 
     assert status == 200, document
     assert await conn.fetchval("SELECT kek_version FROM file_revisions") == 2
-    assert await content(ingest, person, document) == expected
+    assert await content(ingest, editor, document) == expected
 
 
 async def test_documents_that_share_an_object_are_all_readable_once_the_old_key_is_gone(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+    core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection
 ) -> None:
     await conn.execute("UPDATE tenant_settings SET duplicates = 'link'")
     expected = a_pdf()
-    documents = [await ingest.upload(person, expected) for _ in range(2)]
+    documents = [await ingest.upload(editor, expected) for _ in range(2)]
 
-    await rotate(core_api, person)
-    await rewrap(core_api, person)
-    documents.append(await ingest.upload(person, expected))
+    await rotate(core_api, editor)
+    await rewrap(core_api, editor)
+    documents.append(await ingest.upload(editor, expected))
 
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
-    assert len(stored_files(ingest.settings, person)) == 1
+    assert await states(core_api, editor) == {2: "active", 1: "retired"}
+    assert len(stored_files(ingest.settings, editor)) == 1
     for document in documents:
-        assert await content(ingest, person, document) == expected
+        assert await content(ingest, editor, document) == expected
 
 
 async def test_a_download_whose_row_was_read_before_its_key_was_wrapped_anew_goes_on(
-    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch
+    core_api: CoreApi, ingest: Ingest, editor: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = a_pdf()
-    document = await ingest.upload(person, expected)
+    document = await ingest.upload(editor, expected)
     read: list[int] = []
     dek_of = downloads.revision_dek
 
     async def after_a_rotation(core: CoreClient, tenant: str, tenant_id: UUID, revision: SealedRevision) -> bytes:
         read.append(revision.kek_version)
         if len(read) == 1:
-            await rotate(core_api, person)
-            await rewrap(core_api, person)
+            await rotate(core_api, editor)
+            await rewrap(core_api, editor)
         return await dek_of(core, tenant, tenant_id, revision)
 
     monkeypatch.setattr(downloads, "revision_dek", after_a_rotation)
 
-    assert await content(ingest, person, document) == expected
+    assert await content(ingest, editor, document) == expected
     assert read == [1, 2]
 
 
 @pytest.mark.parametrize("asked_before", [0, 2], ids=["before the old key is asked for", "after the new one came"])
 async def test_a_revision_is_restored_while_the_key_is_rotated(
-    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch, asked_before: int
+    core_api: CoreApi, ingest: Ingest, editor: Person, monkeypatch: pytest.MonkeyPatch, asked_before: int
 ) -> None:
     expected = a_pdf()
-    document = await ingest.upload(person, expected)
-    await ingest.upload(person, a_pdf(), document_id=document["id"])
+    document = await ingest.upload(editor, expected)
+    await ingest.upload(editor, a_pdf(), document_id=document["id"])
     given, asked = CoreClient.kek, 0
 
     async def around_a_rotation(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
@@ -225,24 +177,24 @@ async def test_a_revision_is_restored_while_the_key_is_rotated(
     async def rotate_to_the_end() -> None:
         with monkeypatch.context() as as_it_was:
             as_it_was.setattr(CoreClient, "kek", given)
-            await rotate(core_api, person)
-            await rewrap(core_api, person)
+            await rotate(core_api, editor)
+            await rewrap(core_api, editor)
 
     monkeypatch.setattr(CoreClient, "kek", around_a_rotation)
-    status, answer = await ingest.call(person, "POST", f"/v1/documents/{document['id']}/revisions/1/restore")
+    status, answer = await ingest.call(editor, "POST", f"/v1/documents/{document['id']}/revisions/1/restore")
 
     assert (status, answer["number"]) == (201, 3)
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
-    assert await content(ingest, person, document) == expected
+    assert await states(core_api, editor) == {2: "active", 1: "retired"}
+    assert await content(ingest, editor, document) == expected
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 async def test_a_job_that_was_cut_short_goes_on_where_it_was(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
+    core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     contents = [a_pdf(100) for _ in range(5)]
-    documents = [await ingest.upload(person, each) for each in contents]
-    await rotate(core_api, person)
+    documents = [await ingest.upload(editor, each) for each in contents]
+    await rotate(core_api, editor)
     asked = 0
     given = CoreClient.kek
 
@@ -256,186 +208,95 @@ async def test_a_job_that_was_cut_short_goes_on_where_it_was(
     with monkeypatch.context() as dying:
         dying.setattr(CoreClient, "kek", dies)
         with pytest.raises(asyncio.CancelledError):
-            await rewrap(core_api, person, rows_a_step=2)
+            await rewrap(core_api, editor, rows_a_step=2)
     half = await conn.fetchval("SELECT count(*) FROM file_revisions WHERE kek_version = 2")
     for document, expected in zip(documents, contents, strict=True):
-        assert await content(ingest, person, document) == expected
-    await rewrap(core_api, person, rows_a_step=2)
+        assert await content(ingest, editor, document) == expected
+    await rewrap(core_api, editor, rows_a_step=2)
 
     assert half == 2 * steps
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    assert await states(core_api, editor) == {2: "active", 1: "retired"}
     for document, expected in zip(documents, contents, strict=True):
-        assert await content(ingest, person, document) == expected
+        assert await content(ingest, editor, document) == expected
 
 
-async def test_two_jobs_at_once_do_it_once(core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection) -> None:
+async def test_two_jobs_at_once_do_it_once(core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection) -> None:
     contents = [a_pdf(100) for _ in range(20)]
-    documents = [await ingest.upload(person, each) for each in contents]
-    await rotate(core_api, person)
+    documents = [await ingest.upload(editor, each) for each in contents]
+    await rotate(core_api, editor)
 
     async def one() -> None:
         with contextlib.suppress(Snooze):
-            await rewrap(core_api, person, rows_a_step=3)
+            await rewrap(core_api, editor, rows_a_step=3)
 
     await asyncio.gather(one(), one())
 
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
+    assert await states(core_api, editor) == {2: "active", 1: "retired"}
     for document, expected in zip(documents, contents, strict=True):
-        assert await content(ingest, person, document) == expected
+        assert await content(ingest, editor, document) == expected
 
 
 async def test_a_key_that_does_not_open_keeps_its_version_alive_and_stops_no_other(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+    core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection
 ) -> None:
-    good, bad = await ingest.upload(person, a_pdf(100)), await ingest.upload(person, a_pdf(100))
+    good, bad = await ingest.upload(editor, a_pdf(100)), await ingest.upload(editor, a_pdf(100))
     await conn.execute(
         "UPDATE file_revisions SET wrapped_dek = sha256('x') || decode(repeat('00', 28), 'hex') WHERE document_id = $1",
         bad["id"],
     )
-    await rotate(core_api, person)
+    await rotate(core_api, editor)
 
     with pytest.raises(PermanentError, match="1 wrapped key"):
-        await rewrap(core_api, person)
+        await rewrap(core_api, editor)
 
-    assert await states(core_api, person) == {2: "active", 1: "retiring"}
+    assert await states(core_api, editor) == {2: "active", 1: "retiring"}
     rows = await conn.fetch("SELECT document_id::text, kek_version FROM file_revisions")
     assert {document: version for document, version in rows} == {good["id"]: 2, bad["id"]: 1}  # noqa: C416
 
 
-async def test_the_key_of_an_open_uploads_staged_bytes_is_wrapped_anew(
-    core_api: CoreApi, person: Person, conn: Connection
-) -> None:
-    key = new_dek()
-    session_id = await conn.fetchval("SELECT uuidv7()")
-    place = {"tenant_id": person.tenant.id, "session_id": session_id}
-    sql = """
-        INSERT INTO upload_sessions (id, user_id, filename, mime_type, size_bytes, expires_at, wrapped_key, kek_version)
-        VALUES ($1, $2, 'a.pdf', 'application/pdf', 1, now() + interval '1 day', $3, 1)
-    """
-    async with core_api.client("dms_ingest") as core:
-        first = await core.kek(person.tenant.slug)
-        wrapped = wrap_staging_key(first.kek, key, **place, kek_version=1)
-        await conn.execute(sql, session_id, person.tenant.user_id, wrapped)
-        await rotate(core_api, person)
-
-        await rewrap(core_api, person)
-
-        second = await core.kek(person.tenant.slug)
-    row = await conn.fetchrow("SELECT wrapped_key, kek_version FROM upload_sessions")
-    assert row is not None
-    assert row["kek_version"] == 2
-    assert unwrap_staging_key(second.kek, row["wrapped_key"], **place, kek_version=2) == key
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
-
-
-async def test_an_upload_that_is_half_done_goes_on_after_a_rotation_also_in_another_process(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
-) -> None:
-    expected = a_pdf(900_000)
-    upload = await ingest.open_upload(person, len(expected))
-    await ingest.put(person, upload, expected[:400_000])
-    before = await conn.fetchval("SELECT kek_version FROM upload_sessions")
-
-    await rotate(core_api, person)
-    await rewrap(core_api, person)
-    async with run_ingest(ingest.settings) as other:
-        status, _ = await other.put(person, upload, expected[400_000:], offset=400_000)
-        assert status == 200
-        after = await conn.fetchval("SELECT kek_version FROM upload_sessions")
-        status, document = await other.complete(person, upload)
-
-    assert status == 200, document
-    assert (before, after) == (1, 2)
-    assert await states(core_api, person) == {2: "active", 1: "retired"}
-    assert await content(ingest, person, document) == expected
-
-
-@pytest.mark.parametrize("moment", ["before the key is claimed", "after it is claimed"])
-async def test_a_chunk_that_meets_a_rotation_is_taken(
-    core_api: CoreApi, ingest: Ingest, person: Person, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    expected = a_pdf(1000)
-    upload = await ingest.open_upload(person, len(expected))
-    given, rotated = CoreClient.kek, False
-
-    async def meets_a_rotation(self: CoreClient, slug: str, version: int | None = None) -> TenantKey:
-        nonlocal rotated
-        key = await given(self, slug, version)
-        if not rotated:
-            rotated = True
-            await rotate(core_api, person)
-            await rewrap(core_api, person)
-        return key
-
-    async def claimed_before_a_rotation(*args: Any) -> WrappedKey:  # noqa: ANN401
-        nonlocal rotated
-        claimed = await claim_key(*args)
-        if not rotated:
-            rotated = True
-            # Another process was first with the key, under the version before.
-            await rotate(core_api, person)
-            await rewrap(core_api, person)
-            return WrappedKey(wrapped_key=claimed.wrapped_key, kek_version=1)
-        return claimed
-
-    if moment == "before the key is claimed":
-        monkeypatch.setattr(CoreClient, "kek", meets_a_rotation)
-    else:
-        await rotate(core_api, person)
-        monkeypatch.setattr(staging_keys, "claim_key", claimed_before_a_rotation)
-
-    status, answer = await ingest.put(person, upload, expected)
-    monkeypatch.undo()
-    _, document = await ingest.complete(person, upload)
-
-    assert status == 200, answer
-    assert rotated
-    assert await content(ingest, person, document) == expected
-
-
 async def test_a_tenants_database_from_before_a_rotation_works_again_once_its_key_is_brought_back(
-    core_api: CoreApi, ingest: Ingest, person: Person, conn: Connection
+    core_api: CoreApi, ingest: Ingest, editor: Person, conn: Connection
 ) -> None:
     expected = a_pdf()
-    document = await ingest.upload(person, expected)
+    document = await ingest.upload(editor, expected)
     backup = await conn.fetchval("SELECT wrapped_dek FROM file_revisions")
-    await rotate(core_api, person)
-    await rewrap(core_api, person)
+    await rotate(core_api, editor)
+    await rewrap(core_api, editor)
     await conn.execute("INSERT INTO kek_versions (version) VALUES (1)")
     await conn.execute("UPDATE file_revisions SET wrapped_dek = $1, kek_version = 1", backup)
     await conn.execute("DELETE FROM kek_versions WHERE version = 2")
-    problems = [await ingest.call(person, "GET", f"/v1/documents/{document['id']}/content")]
-    upload = await ingest.open_upload(person, len(expected))
-    problems.append(await ingest.put(person, upload, expected))
+    problems = [await ingest.call(editor, "GET", f"/v1/documents/{document['id']}/content")]
+    upload = await ingest.open_upload(editor, len(expected))
+    problems.append(await ingest.put(editor, upload, expected))
 
     # What docs/keys.md says.
     registry = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
     await registry.execute(
         """UPDATE tenant_keys SET state = 'retiring', retired_at = NULL
         WHERE tenant_id = (SELECT id FROM tenants WHERE slug = $1) AND version = 1""",
-        person.tenant.slug,
+        editor.tenant.slug,
     )
     await registry.close()
-    await rotate(core_api, person)
-    await rewrap(core_api, person)
+    await rotate(core_api, editor)
+    await rewrap(core_api, editor)
 
     assert [(status, problem["type"]) for status, problem in problems] == [(503, "/problems/wrapping-outdated")] * 2
-    assert await states(core_api, person) == {3: "active", 2: "retired", 1: "retired"}
-    assert await content(ingest, person, document) == expected
-    assert await content(ingest, person, await ingest.upload(person, expected)) == expected
+    assert await states(core_api, editor) == {3: "active", 2: "retired", 1: "retired"}
+    assert await content(ingest, editor, document) == expected
+    assert await content(ingest, editor, await ingest.upload(editor, expected)) == expected
 
 
 async def test_a_tenant_whose_keys_are_shredded_is_unreadable_though_its_objects_are_there(
-    core_api: CoreApi, ingest: Ingest, person: Person
+    core_api: CoreApi, ingest: Ingest, editor: Person
 ) -> None:
-    document = await ingest.upload(person, a_pdf())
-    before = times_and_bytes(stored_files(ingest.settings, person))
-    slug = person.tenant.slug
+    document = await ingest.upload(editor, a_pdf())
+    before = times_and_bytes(stored_files(ingest.settings, editor))
+    slug = editor.tenant.slug
     await core_api.call("POST", f"/v1/tenants/{slug}/suspend")
     status, _ = await core_api.call("POST", f"/v1/tenants/{slug}/kek/shred", json={"confirm": slug})
     assert status == 200
 
-    suspended = await ingest.call(person, "GET", f"/v1/documents/{document['id']}/content")
+    suspended = await ingest.call(editor, "GET", f"/v1/documents/{document['id']}/content")
     # Made active by hand, past all routes.
     registry = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
     await registry.execute("UPDATE tenants SET status = 'active' WHERE slug = $1", slug)
@@ -444,10 +305,10 @@ async def test_a_tenant_whose_keys_are_shredded_is_unreadable_though_its_objects
     await registry.close()
 
     async def served() -> bool:
-        return (await ingest.call(person, "GET", f"/v1/documents/{document['id']}"))[0] == 200
+        return (await ingest.call(editor, "GET", f"/v1/documents/{document['id']}"))[0] == 200
 
     await eventually(served)
-    active = await ingest.call(person, "GET", f"/v1/documents/{document['id']}/content")
+    active = await ingest.call(editor, "GET", f"/v1/documents/{document['id']}/content")
 
     assert (suspended[0], suspended[1]["type"]) == (403, "/problems/refused-by-core-api")
     assert (active[0], active[1]["type"]) == (410, "/problems/kek-shredded")
