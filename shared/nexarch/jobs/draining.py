@@ -54,6 +54,7 @@ async def _both(
 ) -> tuple[set[UUID], list[ClaimedJob]]:
     # Both see the table as it was before: what is finished here is `processing`, so the claim never meets it.
     # Of the finished jobs only the lost ones are told, as a row without a lease: there is hardly ever one.
+    # `done` and `claimed` are the statements of `complete` and `claim`: what changes there changes here.
     sql = queue.sql("""
         WITH done AS (
             UPDATE {jobs} AS job
