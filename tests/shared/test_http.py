@@ -1,29 +1,24 @@
 import asyncio
 import gzip
 import io
-import socket
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID, uuid4
 
-import aiohttp
-import asyncpg
 import pytest
 from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestClient
 from openapi_spec_validator import validate
 from pydantic import BaseModel, ConfigDict, Field
 from pytest_aiohttp import AiohttpClient
-from structlog.testing import capture_logs
 
 from nexarch import routing
 from nexarch.auth import PRINCIPAL, Access, Principal, User, bearer_token
-from nexarch.errors import Conflict, InsufficientStorage, NexarchError, NotReady, Unauthorized, Unavailable
+from nexarch.errors import Conflict, NotReady, Unauthorized
 from nexarch.http import CHECKS, DRAINING, ServiceInfo, create_base_app
 from nexarch.pages import PageQuery
 from nexarch.routing import UNMATCHED, Route, id_in_path, json_response
-from nexarch.usage import QuotaExceeded
 from support.waiting import eventually
 
 Client = TestClient[web.Request, web.Application]
@@ -396,78 +391,3 @@ async def test_an_expectation_where_nobody_reads_is_not_answered(client: Client)
             response = await client.request(method, path, headers={"Expect": expectation})
 
             assert (response.status, response.content_type) == (status, "application/problem+json")
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (asyncpg.DeadlockDetectedError("deadlock detected"), "database-busy"),
-        (asyncpg.LockNotAvailableError("canceling statement due to lock timeout"), "database-busy"),
-        (asyncpg.TooManyConnectionsError("too many clients already"), "database-away"),
-        (
-            asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
-            "database-away",
-        ),
-        (ConnectionResetError("by the server, while we signed in"), "database-away"),
-        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "database-away"),
-        (OSError("Multiple exceptions: [Errno 111] ... ('::1', ...), [Errno 111] ..."), "database-away"),
-    ],
-)
-async def test_trouble_of_the_database_that_passes_is_503(
-    aiohttp_client: AiohttpClient, error: Exception, code: str
-) -> None:
-    async def fail(request: web.Request) -> web.Response:
-        """Meet it."""
-        raise error
-
-    info = ServiceInfo("test-service", "1.0", "For tests.")
-    client = await aiohttp_client(create_base_app(info, authenticate, [Route("POST", "/v1/x", fail, Access.PUBLIC)]))
-
-    response = await client.post("/v1/x")
-
-    problem = await response.json()
-    assert (response.status, problem["type"]) == (503, f"/problems/{code}")
-    assert int(response.headers["Retry-After"]) >= 1
-
-
-@pytest.mark.parametrize(
-    ("error", "again_s"),
-    [
-        (Unavailable("Away."), "5"),
-        (Unavailable("Away.", retry_after_s=2), "2"),
-        (InsufficientStorage("Full."), "10"),
-        (QuotaExceeded("A person has to make room."), None),
-    ],
-)
-async def test_who_is_told_that_something_is_away_or_full_is_told_when_to_come_again(
-    aiohttp_client: AiohttpClient, error: NexarchError, again_s: str | None
-) -> None:
-    async def fail(request: web.Request) -> web.Response:
-        """Meet it."""
-        raise error
-
-    info = ServiceInfo("test-service", "1.0", "For tests.")
-    client = await aiohttp_client(create_base_app(info, authenticate, [Route("POST", "/v1/x", fail, Access.PUBLIC)]))
-
-    response = await client.post("/v1/x")
-
-    assert response.headers.get("Retry-After") == again_s
-
-
-@pytest.mark.parametrize("kind", [ConnectionError, ConnectionResetError, BrokenPipeError])
-async def test_a_client_who_goes_away_while_it_is_sent_to_is_not_called_trouble_of_the_database(
-    aiohttp_client: AiohttpClient, kind: type[ConnectionError]
-) -> None:
-    async def lose(request: web.Request) -> web.Response:
-        """Find that the line is broken, as `drain` says it."""
-        assert request.transport is not None
-        request.transport.abort()
-        raise kind("Connection lost")
-
-    info = ServiceInfo("test-service", "1.0", "For tests.")
-    client = await aiohttp_client(create_base_app(info, authenticate, [Route("GET", "/v1/x", lose, Access.PUBLIC)]))
-
-    with capture_logs() as lines, pytest.raises(aiohttp.ServerDisconnectedError):
-        await client.get("/v1/x", headers={"Connection": "close"})
-
-    assert [line["event"] for line in lines] == ["request"]
