@@ -53,7 +53,7 @@ async def take_all(readings: Readings, store: Store, start: int = 0, pause_s: fl
 
 
 async def test_a_crowd_gets_every_byte_with_few_files_open() -> None:
-    store, readings = Store(), Readings(3, piece=700)
+    store, readings = Store(), Readings(3, piece=700, turn=3000)
     starts = [number * 1777 % len(CONTENT) for number in range(20)]
     pauses = [None, 0, 0.001]
 
@@ -103,7 +103,7 @@ async def test_what_a_line_was_given_stays_as_it_is_when_it_gives_way() -> None:
 
 
 async def test_lines_that_never_stand_still_take_turns() -> None:
-    store, readings, ended = Store(), Readings(1), list[str]()
+    store, readings, ended = Store(), Readings(1, turn=4000), list[str]()
 
     async def take(name: str, start: int) -> None:
         await take_all(readings, store, start)
@@ -112,6 +112,24 @@ async def test_lines_that_never_stand_still_take_turns() -> None:
     await asyncio.gather(take("long", 0), take("short", len(CONTENT) - 3000))
 
     assert ended == ["short", "long"]
+
+
+async def test_a_fast_crowd_opens_a_file_anew_once_in_a_turn() -> None:
+    store, readings = Store(), Readings(3, turn=10_000, stands_still_s=15)
+
+    received = await asyncio.gather(*(take_all(readings, store, pause_s=0) for _ in range(5)))
+
+    assert received == [CONTENT] * 5
+    assert len(store.opened_at) <= 5 * len(CONTENT) // 10_000
+
+
+async def test_a_line_that_stands_still_gives_way_whatever_is_left_of_its_turn() -> None:
+    store, readings = Store(), Readings(1, turn=len(CONTENT), stands_still_s=0.01)
+
+    async with asyncio.timeout(15), aclosing(readings.read(store.open_at, 0, len(CONTENT))) as pieces:
+        await anext(pieces)
+
+        assert await take_all(readings, store) == CONTENT
 
 
 async def test_a_file_without_bytes_is_opened_once() -> None:

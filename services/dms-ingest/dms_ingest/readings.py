@@ -2,17 +2,20 @@
 
 An open object holds megabytes (what was read, what was opened, what is read ahead) and, in S3, a connection. Most lines
 of a crowd are slow, and need none of that while they take what was sent to them. So only some objects are open; for
-another one the object is closed whose line has stood still the longest, and opened again where that line goes on.
+another one an object is closed whose line stands still, or that has been open for its turn, and opened again where
+that line goes on. To open one takes as long as to read a MiB or two: without turns a fast crowd would do little else.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 
 from nexarch.finishing import to_its_end
 
 _MOST_OPEN = 12  # docs/decisions/0022 has what that takes
+_TURN = 4 << 20  # bytes that a line may take before its object is closed for another one
+_STANDS_STILL_S = 0.05  # after a piece, whatever of its turn is left
 _PIECE = 1 << 17  # bytes for each line of a crowd: until it has taken them it holds them, and its socket too
 
 Open = Callable[[int], AbstractAsyncContextManager[AsyncIterator[memoryview]]]  # from a position on
@@ -24,6 +27,7 @@ class _Reading:
     def __init__(self, open_at: Open, start: int, stop: int) -> None:
         self.open_at = open_at
         self.position = start
+        self.opened_at = start
         self.stop = stop
         self.began = False
         self.chunks: AsyncIterator[memoryview] | None = None  # None: not open now
@@ -39,12 +43,21 @@ class _Reading:
 class Readings:
     """All of this process, at most `most_open` of them open."""
 
-    def __init__(self, most_open: int = _MOST_OPEN, piece: int = _PIECE) -> None:
+    def __init__(
+        self,
+        most_open: int = _MOST_OPEN,
+        piece: int = _PIECE,
+        *,
+        turn: int = _TURN,
+        stands_still_s: float = _STANDS_STILL_S,
+    ) -> None:
         self._most_open = most_open
         self._piece = piece
+        self._turn = turn
+        self._stands_still_s = stands_still_s
         self._under_way = 0
         self._open = 0
-        self._idle: OrderedDict[_Reading, None] = OrderedDict()  # open, and nobody waits for its next piece
+        self._idle: OrderedDict[_Reading, float] = OrderedDict()  # open, and since when nobody waits for its next piece
         self._entering = asyncio.Lock()  # whoever is next to open one
         self._waits = False  # it waits, because all are at work
         self._changed = asyncio.Event()
@@ -84,7 +97,7 @@ class Readings:
         else:
             piece, reading.rest = reading.rest, memoryview(b"")
         reading.position += len(piece)
-        self._idle[reading] = None
+        self._idle[reading] = asyncio.get_running_loop().time()
         self._changed.set()
         return piece
 
@@ -92,24 +105,35 @@ class Readings:
         """Open a file when it may be."""
         async with self._entering:
             while self._open >= self._most_open:
-                if self._idle:
-                    longest, _ = self._idle.popitem(last=False)
-                    await to_its_end(asyncio.ensure_future(self._close(longest.taken_away())))
+                if (other := self._next_to_give_way()) is not None:
+                    await to_its_end(asyncio.ensure_future(self._close(other.taken_away())))
                     continue
                 self._changed.clear()
                 self._waits = True
                 try:
-                    await self._changed.wait()
+                    with suppress(TimeoutError):  # then somebody may have stood still for long enough
+                        async with asyncio.timeout(self._stands_still_s):
+                            await self._changed.wait()
                 finally:
                     self._waits = False
             self._open += 1
         reading.began = True
+        reading.opened_at = reading.position
         reading.closing = AsyncExitStack()
         try:
             reading.chunks = await reading.closing.enter_async_context(reading.open_at(reading.position))
         except BaseException:
             self._left()
             raise
+
+    def _next_to_give_way(self) -> _Reading | None:
+        """Of those that may be closed the one that was idle the longest; it counts as idle no more."""
+        before = asyncio.get_running_loop().time() - self._stands_still_s
+        for reading, since in self._idle.items():
+            if since <= before or reading.position - reading.opened_at >= self._turn:
+                del self._idle[reading]
+                return reading
+        return None
 
     async def _close(self, opened: AsyncExitStack) -> None:
         try:

@@ -35,7 +35,7 @@ from nexarch.threads import run_in_thread
 READ_SIZE = 2 << 20  # so large that the hop to a thread costs little
 # While so many objects are read, further ones are read in small pieces: an object that is open holds four pieces in
 # memory, 8 MiB in all or half a MiB (docs/decisions/0022).
-MANY_READERS = 4
+MANY_READERS = 8
 SMALL_READ_SIZE = 1 << 17
 # In each bucket: files that are being written; what a killed process leaves lies here. No key names it, since no
 # component begins with a dot.
