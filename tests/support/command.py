@@ -39,8 +39,13 @@ class Command:
     ) -> Result:
         """Run it to its end."""
         process = await self.start(*arguments, variables=variables)
-        async with asyncio.timeout(_TIMEOUT_S):
-            out, err = await process.communicate(stdin.encode())
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                out, err = await process.communicate(stdin.encode())
+        finally:
+            if process.returncode is None:  # it hangs: it must not outlive its test
+                process.terminate()
+                await process.wait()
         assert process.returncode is not None
         return Result(process.returncode, out.decode(), err.decode())
 
