@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -58,6 +59,13 @@ async def eventually_running(ingest: Ingest, kind: str, count: int) -> None:
         return await running(ingest, kind) == count
 
     await eventually(so_many_run)
+
+
+def unsent_bytes(ingest: Ingest) -> int:
+    """What the sockets of the service hold for others, by proc_net_tcp: its address, and the length of its queue."""
+    local = f":{urlsplit(ingest.url).port:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(row[4].partition(":")[0], 16) for row in rows if row[1].endswith(local))
 
 
 async def test_a_download_too_many_is_told_when_to_come_again(
@@ -158,6 +166,23 @@ async def test_a_download_that_nobody_takes_is_broken_off_and_a_slow_one_is_not(
     assert received == content
 
 
+async def test_a_line_that_takes_less_than_the_socket_holds_is_not_broken_off(
+    core_api: CoreApi, bus_dsn: str, tmp_path: Path, editor: Person
+) -> None:
+    async with run_small(core_api, bus_dsn, tmp_path, download_idle_s=1.0) as ingest:
+        document = await ingest.upload(editor, a_pdf(20 * MIB))
+        slow = await begin(ingest, editor, "GET", content_path(document), receive_buffer=1 << 16)
+        received = 0
+        for _ in range(35):
+            received += len(await slow.reader.read(1 << 14))
+            await asyncio.sleep(0.1)
+        still = await running(ingest, "download")
+        slow.reset()
+
+    assert received < MIB
+    assert still == 1
+
+
 async def test_a_crowd_of_slow_lines_fits_into_memory_and_others_are_served(
     core_api: CoreApi, bus_dsn: str, tmp_path: Path
 ) -> None:
@@ -176,10 +201,11 @@ async def test_a_crowd_of_slow_lines_fits_into_memory_and_others_are_served(
 
         another = await fetch(ingest, people[-1], content_path(documents[-1]))
         status, _ = await ingest.put(people[-1], await ingest.open_upload(people[-1], MIB), bytes(MIB))
-        peak = process.peak_bytes()
+        peak, in_sockets = process.peak_bytes(), unsent_bytes(ingest)
         for line in downloads + uploads:
             line.reset()
 
     assert statuses == [200] * len(downloads)
     assert (another.status, len(another.body), status) == (200, 8 * MIB, 200)
     assert peak < BUDGET
+    assert in_sockets < 96 * MIB, "a container pays for them too"

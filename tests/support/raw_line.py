@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -44,10 +45,20 @@ class RawLine:
             await self.writer.wait_closed()
 
 
-async def begin(ingest: Ingest, person: Person, method: str, path: str, *headers: str) -> RawLine:
-    """Open a line and send the head of a request, with these headers; the path goes out as it is."""
+async def begin(
+    ingest: Ingest, person: Person, method: str, path: str, *headers: str, receive_buffer: int | None = None
+) -> RawLine:
+    """Open a line and send the head of a request, with these headers; the path goes out as it is.
+
+    With a `receive_buffer` the system takes no more bytes than that before they are read.
+    """
     url = urlsplit(ingest.url)
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    line_socket = socket.socket()
+    line_socket.setblocking(False)
+    if receive_buffer is not None:
+        line_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    await asyncio.get_running_loop().sock_connect(line_socket, (url.hostname, url.port))
+    reader, writer = await asyncio.open_connection(sock=line_socket)
     line = RawLine(reader, writer)
     head = [f"{method} {path} HTTP/1.1", f"Host: {url.netloc}", f"Authorization: Bearer {person.token}", *headers]
     await line.send(("\r\n".join(head) + "\r\n\r\n").encode())

@@ -62,6 +62,11 @@ class Readings:
         self._waits = False  # it waits, because all are at work
         self._changed = asyncio.Event()
 
+    @property
+    def is_crowd(self) -> bool:
+        """Whether more are under way than may be open."""
+        return self._under_way > self._most_open
+
     async def read(self, open_at: Open, start: int, stop: int) -> AsyncGenerator[memoryview, None]:
         """Yield the bytes from `start` up to but without `stop`; each view is good until the next is asked for.
 
@@ -91,7 +96,7 @@ class Readings:
         assert reading.chunks is not None
         if not reading.rest:
             reading.rest = await anext(reading.chunks, memoryview(b""))
-        if self._under_way > self._most_open and len(reading.rest):
+        if self.is_crowd and len(reading.rest):
             # Bytes of its own: a part of the chunk would keep all of it in memory after the file is closed.
             piece, reading.rest = memoryview(bytes(reading.rest[: self._piece])), reading.rest[self._piece :]
         else:

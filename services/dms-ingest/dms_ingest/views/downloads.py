@@ -1,5 +1,6 @@
 """HTTP out of stored files: conditions, ranges, headers, and the bytes."""
 
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from nexarch.module import CORE
 from nexarch.problems import problem_response
 from nexarch.routing import id_in_path
 from nexarch.tenant_module import TENANTS, caller
+
+_UNSENT = 1 << 17  # bytes that wait in the socket of each line of a crowd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,15 +148,25 @@ async def _pieces(
     """The bytes; that they are given out is recorded when the first ones are there, and before one leaves."""
     unlocked = await _unlock(request, download)
     opening = partial(unlocked.open, stop=part.stop)
-    async with aclosing(request.app[READINGS].read(opening, part.start, part.stop)) as pieces:
+    readings = request.app[READINGS]
+    async with aclosing(readings.read(opening, part.start, part.stop)) as pieces:
         first = await anext(pieces, None)
         await _record(request, download, wanted)
         if first is None:
             return
+        if readings.is_crowd:
+            _keep_little_in_socket(request)
         with cut_if_silent(request, request.app[SETTINGS].download_idle_s):
             yield first
             async for piece in pieces:
                 yield piece
+
+
+def _keep_little_in_socket(request: web.Request) -> None:
+    """Have the kernel take no more than can be sent soon: for a line that stands still it would take 4 MiB."""
+    if request.transport is not None:
+        line = request.transport.get_extra_info("socket")
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
 
 
 async def _record(request: web.Request, download: Download, part: ByteRange | None) -> None:
