@@ -74,9 +74,11 @@ async def test_renaming_and_moving_is_told_one_by_one_and_in_bulk(ingest: Ingest
     first, second = await ingest.upload(admin, PDF), await ingest.upload(admin, PDF + b"2")
     _, folder = await ingest.call(admin, "POST", "/v1/folders", json={"name": "Akten"})
     await ingest.call(admin, "PATCH", f"/v1/documents/{first['id']}", json={"name": "a.pdf", "folder_id": folder["id"]})
+    third = await ingest.upload(admin, PDF + b"3")
     items = [
         {"document_id": first["id"], "folder_id": None},
         {"document_id": second["id"], "folder_id": folder["id"]},
+        {"document_id": third["id"]},  # stays where it is
     ]
     await ingest.call(admin, "POST", "/v1/documents/bulk", json={"items": items})
     await ingest.call(admin, "POST", "/v1/documents/bulk", json={"items": [{**items[0], "folder_id": str(uuid4())}]})

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.documents import add_document
 from support.fetching import content_path, fetch, object_file
 from support.files import open_files
 from support.ingest import (
@@ -20,6 +21,7 @@ from support.ingest import (
     run_ingest_process,
     sign_in,
     sign_in_another,
+    tenant_database,
 )
 from support.raw_line import RawLine, begin
 from support.services import CoreApi
@@ -142,6 +144,23 @@ async def test_the_slow_lines_of_one_person_leave_seats_for_everybody_else(
     assert (of_colleague.status, of_stranger.status) == (206, 200)
 
 
+async def test_who_follows_links_shares_with_those_at_the_same_address_alone(
+    core_api: CoreApi, bus_dsn: str, tmp_path: Path, editor: Person
+) -> None:
+    async with run_small(core_api, bus_dsn, tmp_path, max_downloads=9, trusted_proxies="127.0.0.0/8") as ingest:
+        document = await ingest.upload(editor, a_pdf(20 * MIB))
+        _, link = await ingest.call(editor, "POST", f"/v1/documents/{document['id']}/links", json={"expires_in": 60})
+        lines = [await begin(ingest, editor, "GET", link["url"], "X-Forwarded-For: 203.0.113.9") for _ in range(4)]
+        statuses = [await line.status() for line in lines]
+
+        elsewhere = await fetch(ingest, None, link["url"], {"X-Forwarded-For": "203.0.113.10", "Range": "bytes=0-9"})
+        for line in lines:
+            line.reset()
+
+    assert sorted(statuses) == [200] * 3 + [503]
+    assert elsewhere.status == 206
+
+
 async def test_a_download_that_nobody_takes_is_broken_off_and_a_slow_one_is_not(
     core_api: CoreApi, bus_dsn: str, tmp_path: Path, editor: Person
 ) -> None:
@@ -164,6 +183,27 @@ async def test_a_download_that_nobody_takes_is_broken_off_and_a_slow_one_is_not(
         silent.reset()
 
     assert received == content
+
+
+async def test_a_text_that_nobody_takes_holds_a_seat_and_is_broken_off(
+    core_api: CoreApi, bus_dsn: str, tmp_path: Path, editor: Person
+) -> None:
+    async with run_small(core_api, bus_dsn, tmp_path, download_idle_s=1.0, max_downloads=1) as ingest:
+        async with tenant_database(core_api, editor) as conn:
+            document = await add_document(conn, editor.tenant.user_id, text="Zeile\n" * (8 * MIB // 6))
+        path = f"/v1/documents/{document}/text"
+        silent = await begin(ingest, editor, "GET", path, receive_buffer=1 << 16)
+        assert await silent.status() == 200
+
+        refused = await fetch(ingest, editor, path)
+        unsent = unsent_bytes(ingest)
+        await eventually_running(ingest, "download", 0)
+        again = await fetch(ingest, editor, path)
+        silent.reset()
+
+    assert (refused.status, again.status) == (503, 200)
+    assert len(again.body) > 7 * MIB
+    assert unsent < MIB
 
 
 async def test_a_line_that_takes_less_than_the_socket_holds_is_not_broken_off(

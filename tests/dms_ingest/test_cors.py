@@ -55,6 +55,15 @@ async def test_a_page_of_an_allowed_origin_may_send_what_tus_needs_and_read_the_
         assert "Access-Control-Allow-Credentials" not in headers
 
 
+async def test_a_page_that_asks_what_is_spoken_here_is_told_so_by_the_route(open_to_app: Ingest) -> None:
+    told = {}
+    for path in ("/files/", "/v1/uploads"):
+        async with open_to_app.session.options(open_to_app.url + path, headers={"Origin": APP}) as answer:
+            told[path] = answer.status, answer.headers.get("Tus-Version")
+
+    assert told == {"/files/": (204, "1.0.0"), "/v1/uploads": (405, None)}
+
+
 async def test_another_origin_gets_nothing_of_it(open_to_app: Ingest, ingest: Ingest, editor: Person) -> None:
     for running in (open_to_app, ingest):
         for origin in [OTHER, "null", APP.upper(), f"{APP}.evil.org", f"{APP}, {OTHER}"]:

@@ -277,3 +277,28 @@ async def test_parts_may_become_the_next_revision_of_a_document(tus: Tus) -> Non
     answer = await create(tus, None, Upload_Concat=f"final;{part.headers['Location']}", Upload_Metadata=target)
 
     assert (answer.status, answer.document_id) == (201, document["id"])
+
+
+async def test_a_document_may_return_to_bytes_of_its_own_and_to_no_others(
+    core_api: CoreApi, bus_dsn: str, tmp_path: Path
+) -> None:
+    async with run_ingest(ingest_settings(core_api, bus_dsn, tmp_path)) as ingest:
+        tus = Tus(ingest, await sign_in(core_api, role="admin"))
+        await ingest.call(tus.person, "PATCH", "/v1/settings", json={"duplicates": "reject"})
+        old, others = a_pdf(1000), a_pdf(1000)
+        document = await ingest.upload(tus.person, old)
+        await ingest.upload(tus.person, a_pdf(1000), document_id=document["id"])
+        await ingest.upload(tus.person, others)
+
+        answers = [
+            await create(
+                tus,
+                None,
+                **{"Upload-Length": "1000"},
+                **metadata(filename="a.pdf", document_id=document["id"], sha256=hashlib.sha256(content).hexdigest()),
+            )
+            for content in (old, others)
+        ]
+
+    assert [answer.status for answer in answers] == [201, 422]
+    assert answers[1].problem["type"] == "/problems/duplicate-upload"

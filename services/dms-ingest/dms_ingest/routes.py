@@ -149,7 +149,7 @@ ROUTES = [
     Route("DELETE", "/v1/documents/{id}", documents.delete, _EDITOR, None, _NO_CONTENT,
           errors=[DocumentNotFound, VersionChanged]),
     Route("GET", "/v1/documents/{id}/text", texts.get, _VIEWER, media="text/plain",
-          errors=[DocumentNotFound, TextNotThere]),
+          errors=[DocumentNotFound, TextNotThere, AtCapacity]),
     Route("GET", "/v1/trash", trash.list_trash, _VIEWER, trash.TrashPage, errors=[BadCursor]),
     Route("POST", "/v1/documents/{id}/restore", trash.restore, _EDITOR, trash.RestoredDocument,
           errors=[DocumentNotFound, NotInTrash]),

@@ -1,6 +1,5 @@
 """HTTP out of stored files: conditions, ranges, headers, and the bytes."""
 
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,15 +17,13 @@ from dms_ingest.downloads import ObjectMissing, UnlockedRevision, unlock_revisio
 from dms_ingest.keys import DOWNLOAD_SEATS, READINGS, SETTINGS, STORAGE
 from dms_ingest.revisions import SealedRevision, sealed_revision
 from dms_ingest.views.revisions import revision_number
-from dms_ingest.views.silence import cut_if_silent
+from dms_ingest.views.silence import cut_if_silent, keep_little_in_socket
 from nexarch import audit
 from nexarch.audit import Action, current_client
 from nexarch.module import CORE
 from nexarch.problems import problem_response
 from nexarch.routing import id_in_path
 from nexarch.tenant_module import TENANTS, caller
-
-_UNSENT = 1 << 17  # bytes that wait in the socket of each line of a crowd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,18 +152,11 @@ async def _pieces(
         if first is None:
             return
         if readings.is_crowd:
-            _keep_little_in_socket(request)
+            keep_little_in_socket(request)
         with cut_if_silent(request, request.app[SETTINGS].download_idle_s):
             yield first
             async for piece in pieces:
                 yield piece
-
-
-def _keep_little_in_socket(request: web.Request) -> None:
-    """Have the kernel take no more than can be sent soon: for a line that stands still it would take 4 MiB."""
-    if request.transport is not None:
-        line = request.transport.get_extra_info("socket")
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
 
 
 async def _record(request: web.Request, download: Download, part: ByteRange | None) -> None:

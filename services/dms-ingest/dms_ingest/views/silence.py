@@ -1,8 +1,9 @@
-"""Answers that nobody takes: their lines are broken off after a while, so that they hold nothing any more."""
+"""Answers that are taken slowly hold little, and those that nobody takes are broken off after a while."""
 
 import array
 import asyncio
 import fcntl
+import socket
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ import structlog
 from aiohttp import web
 
 log = structlog.get_logger(__name__)
+
+_UNSENT = 1 << 17  # bytes that wait in the socket of a line that may be slow
 
 
 @contextmanager
@@ -44,6 +47,13 @@ def cut_if_silent(request: web.Request, idle_s: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def keep_little_in_socket(request: web.Request) -> None:
+    """Have the kernel take no more than can be sent soon: for a line that stands still it would take 4 MiB."""
+    if request.transport is not None:
+        line = request.transport.get_extra_info("socket")
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
 
 
 def _held_by_socket(transport: asyncio.Transport) -> int:
