@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from dms_worker.job_types import DeadJob, JobContext
 from nexarch import jobs
@@ -12,7 +14,7 @@ from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
 from nexarch.jobs import JobError, NewJob
 from support import database
-from support.acme_jobs import enqueue_and_ring, task
+from support.acme_jobs import enqueue_and_ring, status_is, task
 from support.database import Cluster
 from support.proxy import proxied
 from support.waiting import eventually
@@ -138,3 +140,59 @@ async def test_a_hook_that_fails_at_a_stop_keeps_back_only_its_own_tenants_jobs(
 
     assert released == "pending"
     assert (await jobs.get_job(conn, job_id)).status == "processing"
+
+
+async def test_a_stop_gives_back_what_is_done_but_could_not_be_written_and_writes_nothing_after_it(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, tenant_owner_dsn: str
+) -> None:
+    registry = CollectorRegistry()
+    done = asyncio.Event()
+
+    async def work(_ctx: JobContext) -> None:
+        done.set()
+
+    def ended(outcome: str) -> float | None:
+        labels = {"job_type": "task", "outcome": outcome}
+        return registry.get_sample_value("nexarch_jobs_finished_total", labels)
+
+    owner = await connect(tenant_owner_dsn, application_name="tests")
+    await owner.execute("""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no end'; END $$;
+        CREATE TRIGGER no_end BEFORE UPDATE ON processing_jobs FOR EACH ROW
+            WHEN (NEW.status = 'succeeded') EXECUTE FUNCTION refuse();
+    """)
+    await owner.close()
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with working([task(work)], {"acme": tenant_dsn}, bus_dsn, registry=registry, grace_s=0.3) as worker:
+        await done.wait()
+
+        await worker.stop()
+
+        row = await jobs.get_job(conn, job_id)
+        assert (row.status, row.attempts, row.locked_by) == ("pending", 0, None)
+        assert (ended("released"), ended("succeeded"), ended("lost")) == (1, 0, 0)
+        left = [each.get_name() for each in asyncio.all_tasks()]
+        assert not [name for name in left if name.startswith("completions")]
+
+
+async def test_a_handler_that_ignores_the_stop_keeps_its_job_so_that_nobody_runs_it_beside_it(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered, let_go = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(_ctx: JobContext) -> None:
+        entered.set()
+        with suppress(asyncio.CancelledError):
+            await let_go.wait()
+        await let_go.wait()
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with working([task(stubborn)], {"acme": tenant_dsn}, bus_dsn, grace_s=0.0, turn_timeout_s=0.5) as worker:
+        await entered.wait()
+
+        await worker.stop()
+
+        row = await jobs.get_job(conn, job_id)
+        assert (row.status, row.attempts, row.locked_by) == ("processing", 1, worker.name)
+        let_go.set()
+        await status_is(conn, job_id, "succeeded")
