@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from dms_worker.job_types import JobContext, JobType
 from dms_worker.sweep import KnownTenant
-from dms_worker.worker import Worker
+from dms_worker.worker import Worker, WorkerOptions
 from nexarch import jobs
-from nexarch.db import Connection, Pool, connect, create_pool
+from nexarch.db import Connection, Pool, connect, create_pool, open_pool
 from nexarch.jobs import NewJob
 from support import database
 from support.acme_jobs import task
@@ -175,6 +175,79 @@ async def test_a_database_that_did_not_answer_holds_up_one_slot_from_then_on(
     await owner.close()
 
     assert failed_until_then == failed  # that claim was waiting still
+
+
+async def test_a_turn_that_found_no_free_slot_is_no_answer_of_a_database_that_did_not_answer_before(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, cluster: Cluster
+) -> None:
+    visits = 0
+    arriving, may_arrive, left, both_run = (asyncio.Event() for _ in range(4))
+    entered: list[JobContext] = []
+
+    async def work(ctx: JobContext) -> None:
+        entered.append(ctx)
+        if len(entered) == 2:
+            both_run.set()
+        await asyncio.Event().wait()
+
+    async def directory() -> Sequence[KnownTenant]:
+        return [KnownTenant("acme", None)]
+
+    @asynccontextmanager
+    async def pool_for(tenant: str) -> AsyncIterator[Pool]:
+        nonlocal visits
+        if tenant == "other":
+            yield others
+            return
+        visits += 1
+        if visits == 2:
+            arriving.set()
+            await may_arrive.wait()
+        yield nowhere if visits == 1 else acmes
+        if visits == 2:
+            left.set()
+
+    async def others_claim_waits() -> bool:
+        sql = """
+            SELECT EXISTS (
+                SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            )
+        """
+        return bool(await others.fetchval(sql))
+
+    await jobs.enqueue_many(conn, [NewJob("task", {}) for _ in range(2)])
+    nowhere_dsn = f"postgresql://nobody@127.0.0.1:{database.free_port()}/nowhere"
+    async with (
+        database.own_tenant(cluster) as other,
+        open_pool(nowhere_dsn, max_size=1, application_name="tests") as nowhere,
+        open_pool(tenant_dsn, max_size=4, application_name="tests") as acmes,
+        open_pool(other.dsn, max_size=4, application_name="tests") as others,
+        open_pool(other.owner_dsn, max_size=1, application_name="tests-owner") as owners,
+        owners.acquire() as owner,
+        Worker(
+            [task(work)],
+            bus_dsn=bus_dsn,
+            pool_for=pool_for,
+            directory=directory,
+            ring=lambda _tenant: None,
+            registry=CollectorRegistry(),
+            options=WorkerOptions(concurrency=2, turn_timeout_s=20.0, grace_s=0.0),
+        ) as worker,
+    ):
+        # Its first turn failed. In the second slots are free at the start, but taken when it has its connection: by the
+        # claim of another tenant, which waits, finds nothing, and gives both back at once.
+        await asyncio.wait_for(arriving.wait(), 20)
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE processing_jobs")
+            worker.look_at("other")
+            await eventually(others_claim_waits)
+            may_arrive.set()
+            await asyncio.wait_for(left.wait(), 20)
+
+        await asyncio.wait_for(both_run.wait(), 20)
+
+        one_by_one = await conn.fetchval("SELECT count(DISTINCT locked_at) FROM processing_jobs")
+    assert one_by_one == 2
 
 
 async def test_the_jobs_of_a_claim_are_run_though_the_next_one_that_was_sent_ahead_of_them_fails(
