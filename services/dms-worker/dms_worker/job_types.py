@@ -64,6 +64,10 @@ class DeadJob:
     conn: Connection
 
 
+class HookFailed(Exception):
+    """`on_dead` raised, whatever it was: the transaction is to be rolled back."""
+
+
 Handler = Callable[[JobContext], Awaitable[None]]
 OnDead = Callable[[DeadJob, JobError], Awaitable[None]]
 
@@ -89,3 +93,12 @@ class JobType:
     deadline_s: float = 600.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     on_dead: OnDead | None = None
+
+    async def give_up(self, dead: DeadJob, error: JobError) -> None:
+        """Call the type's hook, if it has one. Raises HookFailed, so that its fault is not taken for the database's."""
+        if self.on_dead is None:
+            return
+        try:
+            await self.on_dead(dead, error)
+        except Exception as problem:
+            raise HookFailed(f"{type(problem).__name__}: {problem}") from problem

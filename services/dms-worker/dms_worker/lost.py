@@ -8,9 +8,9 @@ from uuid import UUID
 import structlog
 
 from dms_worker.held import HeldJob
-from dms_worker.job_types import DeadJob, JobType
+from dms_worker.job_types import DeadJob, HookFailed, JobType
 from nexarch import jobs
-from nexarch.db import Connection
+from nexarch.db import DATABASE_ERRORS, Connection
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,8 @@ async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobTyp
     """Take back the jobs of these types whose locks are older than `stale_after_s`.
 
     What is given up needs its hook in the same transaction, so these end one by one: one hook that fails keeps
-    only its own job back, which is then tried again.
+    only its own job back. A database that fails would fail for the others too, so they are left. All of them are
+    tried again at the next look.
     """
     by_name = {job_type.name: job_type for job_type in job_types}
     reclaimed = await jobs.reclaim(conn, list(by_name), stale_after_s)
@@ -35,9 +36,12 @@ async def reclaim_lost(conn: Connection, tenant: str, job_types: Sequence[JobTyp
     for job in await jobs.lost_jobs(conn, list(by_name), stale_after_s):
         try:
             fate = await _bury(conn, tenant, by_name[job.job_type], job, stale_after_s)
-        except Exception:  # a hook may raise anything, and the other jobs are not to wait for it
+        except HookFailed:
             log.exception("giving up not noted", tenant=tenant, job_id=job.id)
             continue
+        except DATABASE_ERRORS as error:
+            log.warning("lost jobs not given up", tenant=tenant, reason=f"{type(error).__name__}: {error}")
+            break
         reclaimed += fate is not None
         dead[job.job_type] += fate is jobs.Fate.DEAD
     if reclaimed:
@@ -50,8 +54,8 @@ async def release_all(conn: Connection, group: Sequence[HeldJob]) -> Mapping[UUI
     async with conn.transaction():
         fates = await jobs.release(conn, [held.job for held in group])
         for held in group:
-            if fates.get(held.job.id) is jobs.Fate.CANCELLED and held.job_type.on_dead is not None:
-                await held.job_type.on_dead(DeadJob(held.ctx.tenant, held.job, conn), jobs.CANCELLED)
+            if fates.get(held.job.id) is jobs.Fate.CANCELLED:
+                await held.job_type.give_up(DeadJob(held.ctx.tenant, held.job, conn), jobs.CANCELLED)
     return fates
 
 
@@ -60,7 +64,7 @@ async def _bury(
 ) -> jobs.Fate | None:
     async with conn.transaction():
         fate = await jobs.bury_lost(conn, job, stale_after_s)
-        if fate is not None and job_type.on_dead is not None:
+        if fate is not None:
             error = jobs.CANCELLED if fate is jobs.Fate.CANCELLED else jobs.WORKER_LOST
-            await job_type.on_dead(DeadJob(tenant, job, conn), error)
+            await job_type.give_up(DeadJob(tenant, job, conn), error)
     return fate

@@ -11,7 +11,7 @@ import structlog
 
 from dms_worker.completions import Completions
 from dms_worker.held import HeldJob
-from dms_worker.job_types import DeadJob, PermanentError, Snooze
+from dms_worker.job_types import DeadJob, HookFailed, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, logs, tracing
 from nexarch.core_client import CoreApiAway
@@ -130,7 +130,7 @@ class Runner:
                 failures += 1
                 log.warning("end of a job not written", reason=f"{type(problem).__name__}: {problem}")
                 await asyncio.sleep(backoff_s(failures, 0.05, 5.0))
-            except _HookFailed:
+            except HookFailed:
                 # Nobody renews the lock from now on, so it goes stale, and all of it is tried again.
                 log.exception("giving up not noted")
                 break
@@ -151,11 +151,8 @@ class Runner:
                 delay_s = held.job_type.retry.delay_s(job.attempts)
                 fate = await jobs.fail(conn, job, ending.error, delay_s=delay_s, permanent=ending.permanent)
                 error = jobs.CANCELLED if fate is jobs.Fate.CANCELLED else ending.error
-            if fate in {jobs.Fate.DEAD, jobs.Fate.CANCELLED} and held.job_type.on_dead is not None:
-                try:
-                    await held.job_type.on_dead(DeadJob(held.ctx.tenant, job, conn), error)
-                except Exception as problem:
-                    raise _HookFailed from problem
+            if fate in {jobs.Fate.DEAD, jobs.Fate.CANCELLED}:
+                await held.job_type.give_up(DeadJob(held.ctx.tenant, job, conn), error)
         return fate
 
 
@@ -166,10 +163,6 @@ _OUTCOMES: dict[jobs.Fate | None, str] = {
     jobs.Fate.CANCELLED: "cancelled",
     jobs.Fate.FOLDED: "folded",
 }
-
-
-class _HookFailed(Exception):
-    """`on_dead` raised, whatever it was: the transaction is rolled back."""
 
 
 def _put_off_s(job: jobs.ClaimedJob) -> float | None:
