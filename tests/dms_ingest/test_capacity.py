@@ -196,8 +196,10 @@ async def test_a_text_that_nobody_takes_holds_a_seat_and_is_broken_off(
         assert await silent.status() == 200
 
         refused = await fetch(ingest, editor, path)
-        unsent = unsent_bytes(ingest)
-        await eventually_running(ingest, "download", 0)
+        unsent = 0
+        async with asyncio.timeout(15):
+            while await running(ingest, "download"):
+                unsent = max(unsent, unsent_bytes(ingest))
         again = await fetch(ingest, editor, path)
         silent.reset()
 
