@@ -24,6 +24,7 @@ from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.staged_reading import OtherBytes, StagedReading
 from dms_ingest.staging import StagedFile, Staging
 from dms_ingest.staging_keys import StagingKeys
+from dms_ingest.turns import Turns
 from dms_ingest.upload_sessions import Session, forget_received, get_session
 from nexarch.auth import User
 from nexarch.core_client import CoreClient
@@ -87,7 +88,7 @@ class Completer:
         self._publisher = publisher
         self._committed = committed
         self._buffers = Buffers()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._turns = Turns(_AT_ONCE)
         self._running: dict[UUID, asyncio.Task[UUID]] = {}
 
     async def complete(self, user: User, session_id: UUID) -> UUID:
@@ -123,7 +124,10 @@ class Completer:
     async def _complete(self, user: User, session_id: UUID) -> UUID:
         try:
             # All bytes are there, so who still sends is cut off and holds up nobody.
-            async with self._receiver.alone(user.tenant, session_id, to_complete=True) as file, self._slots:
+            async with (
+                self._receiver.alone(user.tenant, session_id, to_complete=True) as file,
+                self._turns.one(user.tenant),
+            ):
                 document_id = await self._store(user, session_id, file)
         except UploadLocked as error:
             raise UploadCompleting("Another process works on this upload.", retry_after_s=2) from error
