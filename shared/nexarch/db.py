@@ -5,6 +5,7 @@ A statement names the columns it selects, and those names are the fields of the 
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -38,12 +39,23 @@ AWAY: tuple[type[Exception], ...] = (
     TimeoutError,
 )
 
-# Of these, what says for certain that the server is going, gone or not up yet, and not only that one session broke.
-SERVER_DOWN: tuple[type[Exception], ...] = (
-    asyncpg.AdminShutdownError,
-    asyncpg.CannotConnectNowError,
-    ConnectionRefusedError,
-)
+
+def is_server_down(error: Exception) -> bool:
+    """Whether it says for certain that the server is going, gone or not up yet, and not only that one session broke."""
+    match error:
+        case asyncpg.AdminShutdownError() | asyncpg.CannotConnectNowError() | ConnectionRefusedError():
+            return True
+        case _:
+            return is_without_address(error)
+
+
+def is_without_address(error: Exception) -> bool:
+    """Whether a connection could not even be tried, or at none of several addresses.
+
+    A host has no address while its container does not run. What several addresses of it say asyncio joins into one
+    OSError without a number; what disks say has one.
+    """
+    return isinstance(error, socket.gaierror) or (type(error) is OSError and error.errno is None)
 
 
 class TypesOnceConnection(asyncpg.Connection):

@@ -3,7 +3,6 @@
 docs/problems.md lists every type.
 """
 
-import socket
 from http import HTTPStatus
 from typing import NoReturn
 
@@ -13,7 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic import ValidationError
 
-from nexarch.db import AWAY
+from nexarch.db import AWAY, is_without_address
 from nexarch.errors import Invalid, Json, NexarchError, TooLarge, Unavailable, UnsupportedType
 
 log = structlog.get_logger(__name__)
@@ -114,9 +113,7 @@ def _translated(error: Exception) -> NexarchError | None:
         case asyncpg.DeadlockDetectedError() | asyncpg.LockNotAvailableError():
             log.warning("database busy", error=f"{type(error).__name__}: {error}")
             return DatabaseBusy("Others are changing the same things.", retry_after_s=1)
-        case socket.gaierror() | OSError(errno=None):
-            # Its host has no address while its container does not run; asyncio joins what several addresses of it say
-            # into one error without a number. What disks say has one.
+        case OSError() if is_without_address(error):
             return _database_away(error)
         case web.RequestPayloadError():
             return BodyUnreadable("The body is not encoded in the way its headers say.")

@@ -1,6 +1,7 @@
 """How an attempt ends: what a handler raises, how long it may take, and what its hook says to that."""
 
 import asyncio
+import socket
 import time
 from itertools import pairwise
 
@@ -39,7 +40,17 @@ async def test_a_snoozed_job_comes_back_as_often_as_it_likes_and_no_attempt_coun
     assert min(later - earlier for earlier, later in pairwise(entered)) > 0.19
 
 
-@pytest.mark.parametrize("away", [StorageAway("away"), CoreApiAway("away"), ConnectionRefusedError("the database")])
+@pytest.mark.parametrize(
+    "away",
+    [
+        StorageAway("away"),
+        CoreApiAway("away"),
+        ConnectionRefusedError("the database"),
+        socket.gaierror(socket.EAI_NONAME, "its container does not run"),
+        OSError("Multiple exceptions: [Errno 111] ... ('::1', ...), [Errno 111] ..."),
+    ],
+    ids=repr,
+)
 async def test_a_job_is_put_off_while_something_is_away_that_every_job_needs_and_no_attempt_counts(
     conn: Connection, bus_dsn: str, tenant_dsn: str, away: Exception
 ) -> None:

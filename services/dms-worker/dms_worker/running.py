@@ -15,16 +15,13 @@ from dms_worker.job_types import DeadJob, HookFailed, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, logs, tracing
 from nexarch.core_client import CoreApiAway
-from nexarch.db import DATABASE_ERRORS, SERVER_DOWN, borrow
+from nexarch.db import DATABASE_ERRORS, borrow, is_server_down
 from nexarch.errors import NexarchError
 from nexarch.listen import backoff_s
 from nexarch.storage import StorageAway, StorageRefused
 
 _TIMEOUT_S = 10.0
 
-# What a handler raises while something is away that every job needs. Not a connection that broke: the job itself may
-# have broken it, and one that does so each time must run out of attempts.
-_AWAY: tuple[type[Exception], ...] = (CoreApiAway, StorageAway, StorageRefused, *SERVER_DOWN)
 _FIRST_PUT_OFF_S = 1.0
 _LONGEST_PUT_OFF_S = 60.0
 _MOST_PUT_OFFS = (
@@ -84,13 +81,6 @@ class Runner:
             return snooze
         except PermanentError as failure:
             return _Failure(jobs.JobError(failure.code, failure.detail), permanent=True)
-        except _AWAY as failure:
-            error = _describe(failure)
-            put_off_s = _put_off_s(held.job)
-            if put_off_s is None:
-                return _Failure(error)
-            log.warning("what the job needs is away", code=error.code, detail=error.detail)
-            return Snooze(put_off_s)
         except asyncio.CancelledError:
             if held.cancelled_for == "deadline":
                 held.forget_cancellation()
@@ -103,7 +93,12 @@ class Runner:
                 raise
             return _Failure(jobs.JobError("cancelled", "The handler was cancelled from within."))
         except Exception as failure:  # noqa: BLE001 - a handler may raise anything; it is stored in the row
-            return _Failure(_describe(failure))
+            error = _describe(failure)
+            put_off_s = _put_off_s(held.job) if _is_away(failure) else None
+            if put_off_s is None:
+                return _Failure(error)
+            log.warning("what the job needs is away", code=error.code, detail=error.detail)
+            return Snooze(put_off_s)
         finally:
             held.deadline_at = math.inf
             self._metrics.run[held.job.job_type].observe(time.monotonic() - started)
@@ -163,6 +158,15 @@ _OUTCOMES: dict[jobs.Fate | None, str] = {
     jobs.Fate.CANCELLED: "cancelled",
     jobs.Fate.FOLDED: "folded",
 }
+
+
+def _is_away(failure: Exception) -> bool:
+    """Whether something is away that every job needs.
+
+    Not so a connection that broke: the job itself may have broken it, and one that does so each time must run out of
+    attempts.
+    """
+    return isinstance(failure, CoreApiAway | StorageAway | StorageRefused) or is_server_down(failure)
 
 
 def _put_off_s(job: jobs.ClaimedJob) -> float | None:
