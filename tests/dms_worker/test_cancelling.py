@@ -1,16 +1,19 @@
 """A person cancels a job that runs."""
 
 import asyncio
+from functools import partial
 from uuid import UUID
 
 import pytest
 
 from dms_worker.job_types import DeadJob, JobContext
+from dms_worker.worker import Worker
 from nexarch import channels, jobs
-from nexarch.db import Connection
+from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
 from nexarch.jobs import JobError, NewJob
 from support.acme_jobs import status_is, task
+from support.waiting import eventually
 from support.working import working
 
 pytestmark = pytest.mark.database
@@ -64,6 +67,35 @@ async def test_a_cancelled_job_is_ended_at_once_if_its_worker_is_told_and_the_ot
 
         await status_is(conn, first, "failed")
         assert (await jobs.get_job(conn, second)).status == "processing"
+
+
+async def test_a_cancel_that_was_told_while_the_bus_was_away_is_seen_when_it_is_back(
+    conn: Connection, bus_dsn: str, tenant_dsn: str
+) -> None:
+    entered = asyncio.Event()
+
+    async def endless(_ctx: JobContext) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    job_id = await jobs.enqueue(conn, "task", {})
+    async with working([task(endless)], {"acme": tenant_dsn}, bus_dsn, stale_after_s=3600.0, grace_s=0.0) as worker:
+        await asyncio.wait_for(entered.wait(), 10)
+        await eventually(partial(is_connected, worker))
+        await jobs.cancel(conn, job_id)  # and nobody hears of it
+
+        bus = await connect(bus_dsn, application_name="tests")
+        await bus.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'nexarch-worker-bus' AND datname = current_database()"
+        )
+        await bus.close()
+
+        await status_is(conn, job_id, "failed")
+
+
+async def is_connected(worker: Worker) -> bool:
+    return worker.listener.connected
 
 
 async def test_a_job_that_was_cancelled_and_is_given_back_at_a_stop_is_not_run_again(

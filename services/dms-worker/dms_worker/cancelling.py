@@ -25,7 +25,8 @@ async def cancel(conn: Connection, tenant: str, job_id: UUID, job_types: Mapping
 class CancelWatch:
     """Looks at once at the jobs that this process holds of a tenant one of whose running jobs was cancelled.
 
-    It renews their locks, and the answer says what is to be cancelled. What it misses, the next heartbeat finds.
+    It renews their locks, and the answer says what is to be cancelled. When the event bus is back it looks at all that
+    are held. What it misses all the same, the next heartbeat finds.
     """
 
     def __init__(self, held: HeldJobs, heartbeat: Heartbeat) -> None:
@@ -35,10 +36,9 @@ class CancelWatch:
         self._heard = asyncio.Event()
 
     def hear(self, tenant: str | None) -> None:
-        """A job of this tenant was cancelled; None says nothing of any."""
-        if tenant is not None:
-            self._tenants.add(tenant)
-            self._heard.set()
+        """A job of this tenant was cancelled; None: perhaps one of any tenant was."""
+        self._tenants |= {held.ctx.tenant for held in self._held} if tenant is None else {tenant}
+        self._heard.set()
 
     async def run(self) -> None:
         """Watch until cancelled."""
