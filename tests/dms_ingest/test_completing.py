@@ -6,11 +6,11 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from nexarch.db import Connection, connect
+from support.core_line import run_ingest_over_line
 from support.disk import disk_at
 from support.ingest import (
     PDF,
@@ -22,7 +22,6 @@ from support.ingest import (
     stored_files,
     tenant_database,
 )
-from support.proxy import SwallowingProxy
 from support.services import CoreApi
 from support.waiting import eventually
 
@@ -76,24 +75,18 @@ async def test_an_upload_ended_elsewhere_meanwhile_leaves_neither_object_nor_doc
 async def test_without_core_api_nothing_is_sealed_and_complete_works_when_it_is_back(
     core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
 ) -> None:
-    address = urlsplit(core_api.url)
-    proxy = SwallowingProxy(address.hostname or "", address.port or 0)
-    await proxy.accept()
-    settings = ingest_settings(core_api, bus_dsn, tmp_path, core_api_url=f"http://127.0.0.1:{proxy.port}")
-    async with run_ingest(settings) as ingest:
+    async with run_ingest_over_line(core_api, bus_dsn, tmp_path) as (ingest, core_line):
         upload_id = await ingest.open_upload(editor, len(PDF))
         await ingest.put(editor, upload_id, PDF)
-        await proxy.refuse()
-        proxy.cut()
+        await core_line.close()
 
         away, problem = await ingest.complete(editor, upload_id)
-        await proxy.accept()
+        await core_line.open()
         status, _ = await ingest.complete(editor, upload_id)
 
         assert (away, problem["type"]) == (503, "/problems/core-api-away")
         assert status == 200
         assert len(stored_files(ingest.settings, editor)) == 1
-    await proxy.close()
 
 
 async def test_the_tenant_is_marked_active_before_the_commit_so_that_the_sweep_looks_at_it_soon(

@@ -30,9 +30,8 @@ _MOST_WRONG = 30  # answers to one client in one upload
 _FRESH_S = 60.0  # of a token that is good for 15 minutes
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=90)
 
-# A correct client may be told these, if it is told when to come again. 423: somebody, perhaps it itself over a line
-# that broke, still works on the upload.
-_AGAIN = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE, HTTPStatus.LOCKED}
+# A correct client may be told these, if it is told when to come again.
+_AGAIN = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE}
 
 
 @dataclass(slots=True)

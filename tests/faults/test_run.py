@@ -19,7 +19,7 @@ def test_a_round_is_wrong_in_which_no_upload_began_while_the_fault_stood() -> No
 
 
 def test_a_round_is_wrong_in_which_nobody_met_what_the_fault_shows() -> None:
-    seen = Seen(allowed=Counter({"423 upload-busy": 3}), uploads_meanwhile=2, requests_meanwhile=7)
+    seen = Seen(allowed=Counter({"503 core-api-away": 3}), uploads_meanwhile=2, requests_meanwhile=7)
 
     (problem,) = not_felt(FAULT, seen)
 

@@ -93,10 +93,8 @@ _COMPLETE_ERRORS = [
     TypeNotAllowed,
     NothingInFile,
     DuplicateUpload,
-    QuotaExceeded,
     FolderNotFound,
     DocumentNotFound,
-    InsufficientStorage,
 ]
 _LOOK_ERRORS = [VersionUnknown, HeaderRefused, UploadNotFound, UploadLocked, *_COMPLETE_ERRORS]
 _CHUNK_ERRORS = [
@@ -110,6 +108,8 @@ _CHUNK_ERRORS = [
     UploadLocked,
     UploadTakenOver,
     AtCapacity,
+    QuotaExceeded,
+    InsufficientStorage,
     *_COMPLETE_ERRORS,
 ]
 _APPEND_ERRORS = [UploadNotFound, OffsetConflict, LengthFixed, FileTooLarge, FinalUpload, *_CHUNK_ERRORS]

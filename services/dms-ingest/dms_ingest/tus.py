@@ -36,7 +36,8 @@ from dms_ingest.upload_sessions import (
     set_length,
 )
 from nexarch.auth import User
-from nexarch.errors import Conflict, Forbidden, Invalid, Unavailable
+from nexarch.db import DATABASE_ERRORS
+from nexarch.errors import Conflict, Forbidden, InsufficientStorage, Invalid, Unavailable
 from nexarch.tenancy import TenantPools
 
 log = structlog.get_logger(__name__)
@@ -140,8 +141,9 @@ class TusUploads:
     async def look(self, user: User, session_id: UUID) -> Session:
         """The upload once nobody writes into it; one that is whole becomes its document first.
 
-        So whoever lost the answer to the last chunk learns here what became of it. Raises UploadNotFound, UploadLocked
-        and what completing raises.
+        So whoever lost the answer to the last chunk learns here what became of it. Where no document can be made now,
+        the last byte does not count either: whoever sends it again is told why. Raises UploadNotFound, UploadLocked and
+        what completing raises.
         """
         session = await self._get(user, session_id)
         if session.state == "open" and session.concat_kind != "final" and not session.is_whole():
@@ -149,9 +151,12 @@ class TusUploads:
             session = await self._get(user, session_id)
         try:
             return await self._finish(user, session)
-        except Unavailable as error:
-            # tus-js-client begins anew with an upload that cannot be asked for, unless it is in use.
-            raise UploadLocked("The upload cannot be completed now; ask again.", retry_after_s=2) from error
+        except (Unavailable, InsufficientStorage, *DATABASE_ERRORS) as error:
+            if session.size_bytes == 0:
+                raise
+            log.warning("upload not completed", session=str(session_id), reason=type(error).__name__)
+            # One of parts takes no bytes, and has no offset before it is complete.
+            return session if session.concat_kind == "final" else await self._without_last_byte(user, session)
 
     async def append(self, user: User, session_id: UUID, chunk: Chunk) -> Session:
         """Take a chunk in; after the last one the session is complete, unless it is a part.
@@ -231,10 +236,21 @@ class TusUploads:
             with duplicates_told():
                 await self._completer.complete(user, session.id)
         except UploadIncomplete:
-            log.warning("bytes of a whole upload were lost", session=str(session.id))
+            log.warning("a whole upload lacks bytes again", session=str(session.id))
         except UploadCompleting as error:
             raise UploadLocked(error.detail, retry_after_s=1) from error
         return await self._get(user, session.id)
+
+    async def _without_last_byte(self, user: User, session: Session) -> Session:
+        """Take back the last byte of an upload that could not be completed, unless it is complete by now.
+
+        tus-js-client would begin anew with an upload that cannot be asked for, and take a whole one for stored.
+        """
+        last_byte = (session.size_bytes - 1, session.size_bytes)
+        # Whoever has the file alone knows that nobody is completing the upload.
+        async with self._receiver.alone(user.tenant, session.id), self._tenants.acquire(user.tenant) as conn:
+            await forget_received(conn, session.id, [last_byte])
+            return await get_session(conn, user.id, session.id)
 
     async def _get(self, user: User, session_id: UUID) -> Session:
         async with self._tenants.acquire(user.tenant) as conn:

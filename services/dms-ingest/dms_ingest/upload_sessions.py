@@ -246,7 +246,7 @@ async def extend_session(conn: Connection, session_id: UUID, *, lifetime_s: floa
 
 
 async def forget_received(conn: Connection, session_id: UUID, lost: Sequence[tuple[int, int]]) -> None:
-    """Take back ranges that were recorded: the disk has not kept them. A part whose file has its bytes stays whole."""
+    """Take back ranges that were recorded of an open session. A part whose file has its bytes stays whole."""
     sql = """
         UPDATE upload_sessions
         SET received = received - $2::int8multirange, updated_at = now()
