@@ -128,7 +128,7 @@ class TenantPools:
             log.warning("core-api is away: the tenant's last address is used", tenant=slug)
             entry.good_until = time.monotonic() + _RETRY_AFTER_S
             return entry
-        except Exception:
+        except Exception:  # any other answer (suspended, ended, unknown): what is open must not outlive it
             self._discard(slug)
             raise
         if entry is None or entry.address != address or slug not in self._entries:

@@ -217,7 +217,7 @@ async def test_a_line_that_takes_less_than_the_socket_holds_is_not_broken_off(
         received = 0
         for _ in range(35):
             received += len(await slow.reader.read(1 << 14))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # the pace of the line: 3.5 s, in which so little taken must count as something
         still = await running(ingest, "download")
         slow.reset()
 

@@ -100,8 +100,9 @@ async def test_killed_while_it_receives_loses_no_byte_that_it_acknowledged(edito
     async with run_ingest_process(settings) as (ingest, process):
         upload_id = await ingest.open_upload(editor, len(content), sha256=hashlib.sha256(content).hexdigest())
         await ingest.put(editor, upload_id, content[:half])
-        sending = asyncio.create_task(ingest.put(editor, upload_id, slowly(content[half:]), half))
-        await asyncio.wait([sending], timeout=0.2)
+        sending = asyncio.create_task(ingest.put(editor, upload_id, and_no_more(content[half:-1]), half))
+        staged = settings.staging_dir / editor.tenant.slug / upload_id
+        await eventually(lambda: size_reaches(staged, half + MIB))  # and the rest is on its way
 
         await process.kill()
         with contextlib.suppress(aiohttp.ClientError):
@@ -117,10 +118,13 @@ async def test_killed_while_it_receives_loses_no_byte_that_it_acknowledged(edito
         assert status == 200
 
 
-async def slowly(content: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), 10_000):
-        yield content[start : start + 10_000]
-        await asyncio.sleep(0.005)
+async def and_no_more(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+    await asyncio.Event().wait()  # for a last byte, until the line breaks
+
+
+async def size_reaches(file: Path, size: int) -> bool:
+    return file.stat().st_size >= size
 
 
 async def nobody_else_is_there(conn: Connection) -> bool:

@@ -193,7 +193,7 @@ async def test_who_is_cancelled_while_they_wait_keeps_no_place() -> None:
     working = asyncio.ensure_future(anext(readings.read(hangs, 0, 1)))
     waiting = asyncio.create_task(take_all(readings, store))
     next_one = asyncio.create_task(take_all(readings, store))
-    await asyncio.sleep(0.01)  # both wait: the one file is being read
+    await asyncio.sleep(0)  # now the first reads the one file there may be, and the others wait for it
     waiting.cancel()
     await asyncio.wait([waiting])
     let_go.set()

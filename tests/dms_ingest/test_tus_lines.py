@@ -255,7 +255,7 @@ async def test_an_upload_lives_on_while_bytes_come_on_one_slow_line(
                 await line.send(b"x")
                 alive = await conn.fetchval("SELECT expires_at > now() FROM upload_sessions")
                 assert alive, "the sweep would end it now"
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # the pace of the line
         assert await received(tus, path) > 10
         await line.close()
 

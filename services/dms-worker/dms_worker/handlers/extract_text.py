@@ -60,8 +60,7 @@ class TextExtraction:
             log.warning("the job was lost meanwhile; its result is not written")
         except PermanentError:
             raise
-        except Exception:
-            # It waits for its next attempt now; the last one makes it `failed`.
+        except Exception:  # whatever it was, the revision waits for the next attempt; `gave_up` marks it after the last
             async with ctx.pool.acquire() as conn:
                 await revisions.mark_queued(conn, payload.revision_id)
             raise
