@@ -6,19 +6,23 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nexarch.db import Connection, connect
 from support.core_line import run_ingest_over_line
 from support.disk import disk_at
+from support.files import open_files
 from support.ingest import (
     PDF,
     Ingest,
     Person,
     ingest_settings,
     run_ingest,
+    sign_in,
     somebody_waits_for_a_lock,
+    staged_file,
     stored_files,
     tenant_database,
 )
@@ -123,3 +127,31 @@ async def test_a_full_store_is_told_and_takes_nothing_and_the_upload_can_be_comp
     assert (full, problem["type"], left) == (507, "/problems/insufficient-storage", [])
     assert status == 200
     assert document["current_revision"]["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+async def test_an_upload_of_another_tenant_is_completed_before_the_last_of_a_crowd(
+    core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dms_ingest.completing._AT_ONCE", 1)  # so that all are completed one after the other
+    stranger = await sign_in(core_api)
+    async with run_ingest(ingest_settings(core_api, bus_dsn, tmp_path)) as ingest:
+        async with held_before_its_commit(core_api, ingest, editor):
+            waiting = [await waits_for_its_turn(ingest, person) for person in [editor, editor, editor, stranger]]
+        answers = await asyncio.gather(*waiting)
+
+    *crowd, other = [document["id"] for _, document in answers]
+    assert other < max(crowd), "ids go with the time, and are given when a turn begins"
+
+
+async def waits_for_its_turn(ingest: Ingest, person: Person) -> asyncio.Task[tuple[int, Any]]:
+    """An upload whose complete has its staged file to itself, and goes no further."""
+    upload_id = await ingest.open_upload(person, len(PDF))
+    await ingest.put(person, upload_id, PDF)
+    completing = asyncio.create_task(ingest.complete(person, upload_id))
+    staged = str(staged_file(ingest.settings, person, upload_id))
+
+    async def is_open() -> bool:
+        return staged in open_files()
+
+    await eventually(is_open)
+    return completing

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from dms_ingest.settings import Settings
 from nexarch.db import Connection
+from support.files import size_reaches
 from support.ingest import (
     PDF,
     Person,
@@ -20,6 +21,7 @@ from support.ingest import (
     run_ingest,
     run_ingest_process,
     somebody_waits_for_a_lock,
+    staged_file,
     stored_files,
     tenant_database,
 )
@@ -101,7 +103,7 @@ async def test_killed_while_it_receives_loses_no_byte_that_it_acknowledged(edito
         upload_id = await ingest.open_upload(editor, len(content), sha256=hashlib.sha256(content).hexdigest())
         await ingest.put(editor, upload_id, content[:half])
         sending = asyncio.create_task(ingest.put(editor, upload_id, and_no_more(content[half:-1]), half))
-        staged = settings.staging_dir / editor.tenant.slug / upload_id
+        staged = staged_file(settings, editor, upload_id)
         await eventually(lambda: size_reaches(staged, half + MIB))  # and the rest is on its way
 
         await process.kill()
@@ -121,10 +123,6 @@ async def test_killed_while_it_receives_loses_no_byte_that_it_acknowledged(edito
 async def and_no_more(content: bytes) -> AsyncIterator[bytes]:
     yield content
     await asyncio.Event().wait()  # for a last byte, until the line breaks
-
-
-async def size_reaches(file: Path, size: int) -> bool:
-    return file.stat().st_size >= size
 
 
 async def nobody_else_is_there(conn: Connection) -> bool:

@@ -13,7 +13,8 @@ import pytest
 from dms_ingest.slots import stored_length
 from dms_ingest.staging import StagedFile
 from support.disk import disk_at
-from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, run_ingest_process
+from support.files import size_of, size_reaches
+from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, run_ingest_process, staged_file
 from support.raw_line import RawLine, begin
 from support.services import CoreApi
 from support.waiting import eventually
@@ -40,7 +41,7 @@ async def test_a_file_cut_at_half_by_a_reset_goes_on_where_it_was(ingest: Ingest
     line = await begin_put(ingest, editor, upload_id, f"Content-Length: {len(content)}")
     await line.send(content[:sent])
     # Let the bytes reach the other side: a reset takes back what is still on its way.
-    await eventually(lambda: size_reaches(staged(ingest, editor, upload_id), sent - MIB))
+    await eventually(lambda: size_reaches(staged_file(ingest.settings, editor, upload_id), sent - MIB))
 
     line.reset()
 
@@ -52,18 +53,6 @@ async def test_a_file_cut_at_half_by_a_reset_goes_on_where_it_was(ingest: Ingest
     assert status == 200
     status, document = await ingest.complete(editor, upload_id)
     assert (status, document["current_revision"]["size"]) == (200, len(content))
-
-
-def staged(ingest: Ingest, person: Person, upload_id: str) -> Path:
-    return ingest.settings.staging_dir / person.tenant.slug / upload_id
-
-
-async def size_reaches(file: Path, size: int) -> bool:
-    return size_of(file) >= size
-
-
-def size_of(file: Path) -> int:
-    return file.stat().st_size if file.exists() else -1
 
 
 async def something_came(ingest: Ingest, person: Person, upload_id: str) -> bool:
@@ -92,7 +81,7 @@ async def test_a_chunked_body_that_is_too_long_is_cut_at_the_announced_size(inge
 
     assert (status, problem["type"], problem["size"]) == (413, "/problems/beyond-announced-size", 5000)
     assert await received(ingest, editor, upload_id) == [(1000, 5000)]
-    assert size_of(staged(ingest, editor, upload_id)) == stored_length(5000)
+    assert size_of(staged_file(ingest.settings, editor, upload_id)) == stored_length(5000)
 
 
 async def test_a_length_beyond_the_announced_size_is_refused_before_the_first_byte(
@@ -163,7 +152,7 @@ async def test_a_line_that_falls_silent_or_talks_nonsense_is_ended_and_its_bytes
             upload_id = await ingest.open_upload(editor, 1000)
             line = await begin_put(ingest, editor, upload_id, "Transfer-Encoding: chunked")
             await line.send(b"5\r\nhello\r\n")
-            await eventually(partial(size_reaches, staged(ingest, editor, upload_id), 0))
+            await eventually(partial(size_reaches, staged_file(ingest.settings, editor, upload_id), 0))
 
             await line.send(rest)
             status = await line.status()
@@ -178,7 +167,7 @@ async def test_complete_does_not_wait_for_a_line_that_hangs(ingest: Ingest, edit
     upload_id = await ingest.open_upload(editor, len(content))
     hanging = await begin_put(ingest, editor, upload_id, f"Content-Length: {len(content)}")
     await hanging.send(content[:10])
-    await eventually(lambda: size_reaches(staged(ingest, editor, upload_id), 0))
+    await eventually(lambda: size_reaches(staged_file(ingest.settings, editor, upload_id), 0))
     await ingest.put(editor, upload_id, content)
 
     async with asyncio.timeout(5):
@@ -198,7 +187,7 @@ async def test_complete_does_not_wait_for_a_line_that_hangs_in_another_process(
         upload_id = await here.open_upload(editor, len(content))
         hanging = await begin_put(there, editor, upload_id, f"Content-Length: {len(content)}")
         await hanging.send(content[:10])
-        await eventually(lambda: size_reaches(staged(here, editor, upload_id), 0))
+        await eventually(lambda: size_reaches(staged_file(here.settings, editor, upload_id), 0))
         await here.put(editor, upload_id, content)
 
         async with asyncio.timeout(5):
@@ -217,7 +206,7 @@ async def test_a_stop_of_the_service_keeps_what_came(
         upload_id = await ingest.open_upload(editor, 5 * MIB)
         line = await begin_put(ingest, editor, upload_id, f"Content-Length: {5 * MIB}")
         await line.send(b"x" * (2 * MIB + 5))
-        await eventually(lambda: size_reaches(staged(ingest, editor, upload_id), 2 * MIB))
+        await eventually(lambda: size_reaches(staged_file(ingest.settings, editor, upload_id), 2 * MIB))
 
         exit_code = await process.stop()
 

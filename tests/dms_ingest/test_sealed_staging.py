@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 
 from dms_ingest.slots import HEADER, SLOT, STRIDE
-from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, tenant_database
+from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, staged_file, tenant_database
 from support.services import CoreApi
 
 pytestmark = pytest.mark.database
 
 SENTENCE = b"This sentence is nobody's business. "
-
-
-def staged(ingest: Ingest, person: Person, upload_id: str) -> Path:
-    return ingest.settings.staging_dir / person.tenant.slug / upload_id
 
 
 async def test_no_byte_of_an_upload_can_be_read_on_the_disk_nor_any_key(
@@ -27,7 +23,7 @@ async def test_no_byte_of_an_upload_can_be_read_on_the_disk_nor_any_key(
     await ingest.put(editor, upload_id, content[:300_001])
     await ingest.put(editor, upload_id, content[300_001:], 300_001)
 
-    on_disk = staged(ingest, editor, upload_id).read_bytes()
+    on_disk = staged_file(ingest.settings, editor, upload_id).read_bytes()
 
     async with core_api.client("dms_ingest") as client:
         kek = await client.kek(editor.tenant.slug)
@@ -47,8 +43,8 @@ async def test_what_the_disk_damaged_is_asked_for_again_and_never_becomes_a_docu
     upload_id, other_id = [await ingest.open_upload(editor, len(content)) for _ in range(2)]
     await ingest.put(editor, upload_id, content)
     await ingest.put(editor, other_id, content)
-    file = staged(ingest, editor, upload_id)
-    stored, other = bytearray(file.read_bytes()), staged(ingest, editor, other_id).read_bytes()
+    file = staged_file(ingest.settings, editor, upload_id)
+    stored, other = bytearray(file.read_bytes()), staged_file(ingest.settings, editor, other_id).read_bytes()
     second, third = slice(STRIDE, 2 * STRIDE), slice(2 * STRIDE, 3 * STRIDE)
     if damage == "bit":
         stored[STRIDE + HEADER + 12_345] ^= 1

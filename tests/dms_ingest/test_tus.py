@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from dms_ingest.staging import Staging
-from support.ingest import PDF, Ingest, a_pdf, sign_in, sign_in_another, tenant_database
+from support.ingest import PDF, Ingest, a_pdf, sign_in, sign_in_another, staged_file, tenant_database
 from support.raw_line import begin
 from support.services import CoreApi
 from support.tus import CHUNK_TYPE, VERSION, Tus, document_of, in_pieces, metadata, number_of_documents
@@ -297,7 +297,7 @@ async def test_bytes_that_the_disk_lost_are_asked_for_again(tus: Tus) -> None:
     content = a_pdf(1_000_000)
     path = await tus.create(len(content))
     await tus.ingest.put(tus.person, path.rpartition("/")[2], content)
-    os.truncate(tus.ingest.settings.staging_dir / tus.person.tenant.slug / path.rpartition("/")[2], 300_000)
+    os.truncate(staged_file(tus.ingest.settings, tus.person, path.rpartition("/")[2]), 300_000)
 
     head = await tus.head(path)
     answer = await tus.patch(path, head.offset, content[head.offset :])

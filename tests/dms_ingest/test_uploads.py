@@ -23,6 +23,7 @@ from support.ingest import (
     run_ingest,
     sign_in,
     sign_in_another,
+    staged_file,
     stored_files,
     stored_folder,
     tenant_database,
@@ -296,7 +297,7 @@ async def test_a_file_with_nothing_in_it_is_refused_and_its_upload_ended(
 
     assert (status, problem["type"], problem["size"]) == (422, "/problems/nothing-in-file", len(content))
     assert again == 404
-    assert not (ingest.settings.staging_dir / editor.tenant.slug / upload_id).exists()
+    assert not staged_file(ingest.settings, editor, upload_id).exists()
     assert stored_files(ingest.settings, editor) == []
 
 
@@ -322,7 +323,7 @@ async def test_bytes_that_the_disk_lost_are_asked_for_again(ingest: Ingest, edit
     content = a_pdf(1000)
     upload_id = await ingest.open_upload(editor, len(content))
     await ingest.put(editor, upload_id, content)
-    os.truncate(ingest.settings.staging_dir / editor.tenant.slug / upload_id, 400)
+    os.truncate(staged_file(ingest.settings, editor, upload_id), 400)
 
     lost, problem = await ingest.complete(editor, upload_id)
     await ingest.put(editor, upload_id, content)

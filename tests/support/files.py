@@ -1,4 +1,4 @@
-"""Files to upload, and files that are open."""
+"""Files to upload, files that grow, and files that are open."""
 
 import hashlib
 import random
@@ -12,6 +12,16 @@ def write_pdf(path: Path, size: int, seed: int = 1) -> str:
     content = _PDF + random.Random(seed).randbytes(size - len(_PDF))
     path.write_bytes(content)
     return hashlib.sha256(content).hexdigest()
+
+
+def size_of(file: Path) -> int:
+    """In bytes; -1 if there is no such file."""
+    return file.stat().st_size if file.exists() else -1
+
+
+async def size_reaches(file: Path, size: int) -> bool:
+    """Whether a file has so many bytes; for `eventually`."""
+    return size_of(file) >= size
 
 
 def open_files() -> list[str]:

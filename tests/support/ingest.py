@@ -198,6 +198,11 @@ def stored_folder(settings: Settings, person: Person) -> Path:
     return settings.storage_dir / person.tenant.slug
 
 
+def staged_file(settings: Settings, person: Person, upload_id: str) -> Path:
+    """Where the bytes of an upload lie until it is complete."""
+    return settings.staging_dir / person.tenant.slug / upload_id
+
+
 @asynccontextmanager
 async def run_ingest_process(settings: Settings) -> AsyncIterator[tuple[Ingest, ServiceProcess]]:
     """Serve dms-ingest in a process of its own."""
