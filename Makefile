@@ -103,7 +103,7 @@ faults: $(STAMP)  ## kill, stop, pause and fill up every part while clients uplo
 compose-faults: $(STAMP)  ## the same with the containers (needs Docker)
 	@PYTHONPATH=tests $(BIN)/python -m faults compose --write $(FAULTS_ARGS)
 
-compose-test: $(STAMP)  ## the containers for real: build, start, work, scale, look from inside (needs Docker)
+compose-test: $(STAMP)  ## the containers for real: build, start, work, scale, look from inside (needs Docker; COMPOSE=docker-compose takes that one)
 	@PYTHONPATH=tests $(BIN)/python -m compose.run
 
 ci:  ## what .ci/run does: lint, every test, the containers

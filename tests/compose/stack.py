@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -28,6 +29,8 @@ def _compose_command() -> list[str]:
         sys.exit("There is no Docker here: install an engine and docker-compose (Debian: docker.io, docker-compose).")
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode != 0:
         sys.exit("No Docker engine answers: start one, or set DOCKER_HOST to where it listens.")
+    if chosen := os.environ.get("COMPOSE"):
+        return shlex.split(chosen)
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
         return ["docker", "compose"]
     if shutil.which("docker-compose") is None:
