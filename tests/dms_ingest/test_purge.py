@@ -14,6 +14,7 @@ from nexarch.storage import ObjectNotFound
 from nexarch.storage.local import LocalStorage
 from support.database import TenantDatabase, add_user
 from support.documents import add_document, next_revision
+from support.objects import stream
 from support.waiting import eventually
 
 pytestmark = pytest.mark.database
@@ -85,12 +86,8 @@ async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
     store.close()
 
 
-async def bytes_of(content: bytes) -> AsyncIterator[bytes]:
-    yield content
-
-
 async def test_an_object_that_is_gone_already_does_not_keep_the_others(storage: LocalStorage) -> None:
-    await storage.put("acme", "documents/b", bytes_of(b"x"))
+    await storage.put("acme", "documents/b", stream(b"x"))
 
     gone = await delete_objects(storage, "acme", ["documents/gone", "documents/b"])
 

@@ -15,6 +15,7 @@ from nexarch.storage import ObjectNotFound
 from nexarch.storage.local import LocalStorage
 from support.database import TenantDatabase, add_user
 from support.documents import add_document
+from support.objects import stream
 from support.waiting import eventually
 from support.working import working
 
@@ -36,15 +37,11 @@ async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
     store.close()
 
 
-async def content() -> AsyncIterator[bytes]:
-    yield b"content"
-
-
 async def trashed(conn: Connection, storage: LocalStorage, user_id: UUID, *, days_ago: int) -> str:
     """A document with an object, deleted so long ago; returns the object's key."""
     document_id = await add_document(conn, user_id, text="Ein Text.")
     key: str = await conn.fetchval("SELECT storage_key FROM file_revisions WHERE document_id = $1", document_id)
-    await storage.put("acme", key, content())
+    await storage.put("acme", key, stream(b"content"))
     await delete_document(conn, document_id, if_versions=None)
     sql = "UPDATE documents SET deleted_at = now() - make_interval(days => $2) WHERE id = $1"
     await conn.execute(sql, document_id, days_ago)
@@ -92,7 +89,7 @@ async def doomed_count(conn: Connection) -> int:
 async def test_objects_that_somebody_who_died_had_doomed_are_deleted(
     tenant_database: TenantDatabase, conn: Connection, bus_dsn: str, storage: LocalStorage
 ) -> None:
-    await storage.put("acme", "documents/a", content())
+    await storage.put("acme", "documents/a", stream(b"content"))
     await conn.execute("INSERT INTO doomed_objects (storage_key) VALUES ('documents/a'), ('documents/gone')")
 
     async def deleted() -> bool:

@@ -2,11 +2,16 @@
 
 import os
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic import SecretStr
 
-from nexarch.storage import StorageSettings
+from nexarch.storage import StorageSettings, open_storage
+from nexarch.storage.s3 import S3Storage
+from support.closed_lines import until_sent
+from support.objects import TENANT
 from support.seaweedfs import S3Server
 
 _GIVEN = "NEXARCH_TEST_S3_"
@@ -26,6 +31,22 @@ def s3_variables(server: S3Server) -> dict[str, Any]:
         "storage_secret_key": SecretStr(server.secret_key),
         "storage_bucket": own_bucket(),
     }
+
+
+@asynccontextmanager
+async def opened(variables: dict[str, Any], **changes: object) -> AsyncIterator[S3Storage]:
+    """The store they lead to; a change of `secret_key` is one of `storage_secret_key`."""
+    changed = {f"storage_{name}": value for name, value in changes.items()}
+    async with open_storage(StorageSettings(**variables | changed)) as store:
+        assert isinstance(store, S3Storage)
+        yield store
+    await until_sent()  # a part that was cancelled leaves some
+
+
+async def open_uploads(storage: S3Storage) -> list[Any]:
+    """The multipart uploads to TENANT's bucket that were begun and neither completed nor aborted."""
+    answer = await storage._client.list_multipart_uploads(Bucket=storage._buckets.bucket(TENANT))
+    return list(answer.get("Uploads", ()))
 
 
 def own_bucket() -> str:

@@ -23,11 +23,9 @@ from nexarch.storage import (
     UnsafeKey,
     open_storage,
 )
+from support.objects import KEY, TENANT, content, stream
 from support.s3 import given_settings, is_server_given, own_bucket, s3_settings
 
-TENANT = "acme"
-KEY = "documents/0198c0de/revisions/1"
-TENANT = "acme"
 DRIVERS = [
     "local",
     *(pytest.param(driver, marks=pytest.mark.object_store) for driver in ("s3", "s3 in one bucket")),
@@ -51,16 +49,6 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     async with open_storage(driver_settings(request.param, request)) as store:
         await store.ensure_bucket(TENANT)
         yield store
-
-
-async def stream(*chunks: Chunk) -> AsyncIterator[Chunk]:
-    for chunk in chunks:
-        yield chunk
-
-
-async def content(storage: Storage, key: str = KEY, *, start: int = 0, stop: int | None = None) -> bytes:
-    async with storage.get(TENANT, key, start=start, stop=stop) as chunks:
-        return b"".join([bytes(chunk) async for chunk in chunks])
 
 
 async def test_what_was_put_can_be_read_whole_and_has_its_size(storage: Storage) -> None:

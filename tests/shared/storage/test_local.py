@@ -25,6 +25,7 @@ from nexarch.storage import (
 )
 from nexarch.storage.local import INCOMING, LocalStorage
 from nexarch.threads import run_in_thread
+from support.objects import stream
 
 KEY = "documents/one"
 
@@ -40,11 +41,6 @@ async def storage(base: Path) -> AsyncIterator[LocalStorage]:
     await store.ensure_bucket("acme")
     yield store
     store.close()
-
-
-async def stream(*chunks: Chunk) -> AsyncIterator[Chunk]:
-    for chunk in chunks:
-        yield chunk
 
 
 def open_descriptors() -> int:

@@ -1,12 +1,10 @@
-"""What only the S3 driver has: parts, signatures, a line that breaks; against a real server that checks signatures."""
+"""What only the S3 driver has: parts, signatures, certificates; against a real server that checks signatures."""
 
 import asyncio
 import hashlib
 import logging
 import secrets
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,73 +13,19 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from nexarch.storage import (
-    Chunk,
-    ObjectExists,
-    ObjectNotFound,
-    Storage,
-    StorageAway,
-    StorageRefused,
-    StorageSettings,
-    open_storage,
-    s3,
-)
+from nexarch.storage import Chunk, ObjectExists, ObjectNotFound, StorageRefused, s3
 from nexarch.storage.s3 import S3Storage
 from nexarch.storage.s3_parts import FIRST_PART
-from support.breaking_line import run_proxy
-from support.closed_lines import until_sent
-from support.lost_answers import run_losing_proxy
+from support.objects import KEY, TENANT, content, stream
 from support.old_s3 import run_old_s3
-from support.s3 import s3_settings
+from support.s3 import open_uploads, opened
 from support.seaweedfs import S3Server
 from support.waiting import eventually
 
 pytestmark = pytest.mark.object_store
 
-KEY = "documents/0198c0de/revisions/1"
-TENANT = "acme"
 MIB = 1 << 20
 LATER = timedelta(days=1)
-
-
-@pytest.fixture
-def settings(s3_server: S3Server) -> dict[str, Any]:
-    return s3_settings(s3_server).model_dump(include={f"storage_{name}" for name in _NAMES})
-
-
-_NAMES = ("driver", "endpoint", "access_key", "secret_key", "bucket")
-
-
-@pytest.fixture
-async def storage(settings: dict[str, Any]) -> AsyncIterator[S3Storage]:
-    async with opened(settings) as store:
-        await store.ensure_bucket(TENANT)
-        yield store
-
-
-@asynccontextmanager
-async def opened(settings: dict[str, Any], **changes: object) -> AsyncIterator[S3Storage]:
-    async with open_storage(
-        StorageSettings(**settings | {f"storage_{name}": v for name, v in changes.items()})
-    ) as store:
-        assert isinstance(store, S3Storage)
-        yield store
-    await until_sent()  # a part that was cancelled leaves some
-
-
-async def stream(*chunks: Chunk) -> AsyncIterator[Chunk]:
-    for chunk in chunks:
-        yield chunk
-
-
-async def content(storage: Storage, *, start: int = 0, stop: int | None = None) -> bytes:
-    async with storage.get(TENANT, KEY, start=start, stop=stop) as chunks:
-        return b"".join([bytes(chunk) async for chunk in chunks])
-
-
-async def open_uploads(storage: S3Storage) -> list[Any]:
-    answer = await storage._client.list_multipart_uploads(Bucket=storage._buckets.bucket(TENANT))
-    return list(answer.get("Uploads", ()))
 
 
 async def described(storage: S3Storage) -> Any:  # noqa: ANN401 - botocore's answer
@@ -289,93 +233,6 @@ async def test_bodies_closed_early_give_their_connections_back(
                     raise ZeroDivisionError
 
         assert await narrow.head(TENANT, KEY) == 20 * MIB
-
-
-async def test_a_line_cut_in_the_middle_of_a_part_costs_that_part_only(
-    storage: S3Storage, settings: dict[str, Any], s3_server: S3Server
-) -> None:
-    whole = secrets.token_bytes(2 * FIRST_PART + 5)
-
-    async with run_proxy(s3_server.url) as line, opened(settings, endpoint=line.url) as far:
-        line.cut_sent_at = [FIRST_PART // 2, FIRST_PART + FIRST_PART // 2]
-        await far.put(TENANT, KEY, stream(whole))
-        sent = line.sent
-
-    assert await content(storage) == whole
-    assert sent < 2 * len(whole) + 2 * FIRST_PART
-    assert await open_uploads(storage) == []
-
-
-async def test_a_line_that_stays_cut_ends_the_put_and_what_is_left_is_swept(
-    storage: S3Storage, settings: dict[str, Any], s3_server: S3Server
-) -> None:
-    async with run_proxy(s3_server.url) as line, opened(settings, endpoint=line.url) as far:
-        line.cut_sent_at, line.close_at_cut = [FIRST_PART + MIB] * 9, True  # every connection there is, and no other
-        with pytest.raises(StorageAway, match="STORAGE_ENDPOINT"):
-            await far.put(TENANT, KEY, stream(bytes(3 * FIRST_PART)))
-
-    with pytest.raises(ObjectNotFound):
-        await storage.head(TENANT, KEY)
-    assert await storage.sweep_incomplete(TENANT, datetime.now(UTC) + LATER) == 1
-
-
-@pytest.mark.parametrize("size", [5, FIRST_PART + 5])
-async def test_a_put_whose_answer_is_lost_is_known_as_our_own(
-    storage: S3Storage, settings: dict[str, Any], s3_server: S3Server, size: int
-) -> None:
-    whole = secrets.token_bytes(size)
-
-    async def losing_the_last() -> AsyncIterator[Chunk]:
-        yield whole
-        line.to_lose = 1 if size < FIRST_PART else 0
-
-    async with run_losing_proxy(s3_server.url) as line, opened(settings, endpoint=line.url) as far:
-        if size > FIRST_PART:
-            complete = far._client.complete_multipart_upload
-
-            async def complete_unheard(**arguments: object) -> object:
-                line.to_lose = 1
-                return await complete(**arguments)
-
-            far._client.complete_multipart_upload = complete_unheard
-        stored = await far.put(TENANT, KEY, losing_the_last())
-
-    assert line.to_lose == 0
-    assert stored == size
-    assert await content(storage) == whole
-
-
-async def test_a_read_that_is_cut_breaks_off_instead_of_ending(
-    storage: S3Storage, settings: dict[str, Any], s3_server: S3Server
-) -> None:
-    await storage.put(TENANT, KEY, stream(bytes(20 * MIB)))
-
-    async with run_proxy(s3_server.url) as line, opened(settings, endpoint=line.url) as far:
-        line.cut_received_at = [5 * MIB]
-        with pytest.raises(StorageAway):
-            await content(far)
-
-
-async def test_a_server_that_is_away_is_told_and_asked_again_a_few_times_only(settings: dict[str, Any]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        async with asyncio.timeout(60), opened(settings, endpoint=nobody) as far:
-            for call in (far.head(TENANT, KEY), far.put(TENANT, KEY, stream(b"x"))):
-                with pytest.raises(StorageAway, match="STORAGE_ENDPOINT") as away:
-                    await call
-                assert away.value.members["retry_after_s"] == 5
-
-
-async def test_a_silent_server_does_not_hold_us_for_ever(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(s3, "_SILENCE_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel takes the connections, nobody reads
-        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        async with asyncio.timeout(60), opened(settings, endpoint=url) as far:
-            with pytest.raises(StorageAway):
-                await far.head(TENANT, KEY)
 
 
 @pytest.mark.parametrize("size", [5, FIRST_PART + 5])
