@@ -86,6 +86,16 @@ def tenant_dsn(tenant_database: TenantDatabase) -> str:
 
 
 @pytest.fixture
+async def two_conns(tenant_dsn: str) -> AsyncIterator[tuple[Connection, Connection]]:
+    """Two sessions that commit, for what happens when two work at once."""
+    first = await connect(tenant_dsn, application_name="tests")
+    second = await connect(tenant_dsn, application_name="tests")
+    yield first, second
+    await first.close()
+    await second.close()
+
+
+@pytest.fixture
 def tenant_owner_dsn(tenant_database: TenantDatabase) -> str:
     """The address of the test's tenant database, as nexarch_core."""
     return tenant_database.owner_dsn

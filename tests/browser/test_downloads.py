@@ -88,6 +88,13 @@ def hostile(media_type: str, site: Site) -> bytes:
     return HOSTILE[media_type].replace("{run}", run).encode()
 
 
+async def upload_hostile(ingest: Ingest, person: Person, page: Page, site: Site, media_type: str) -> tuple[bytes, str]:
+    """Such a file that somebody has uploaded, and a link that asks for it to be shown."""
+    content = hostile(media_type, site)
+    document = await ingest.upload(person, content, filename="a.html", mime_type=media_type)
+    return content, await link_to(page, ingest, person, document["id"], "inline")
+
+
 async def ran(page: Page, site: Site, media_type: str) -> bool:
     """Whether a script of that file ran: what it did to its page, or the request that it sent."""
     return await page.run("document.title") == "it ran" or f"/ran/{media_type}" in site.asked
@@ -97,9 +104,7 @@ async def test_an_uploaded_file_that_could_run_is_saved_and_not_shown(
     open_ingest: Ingest, editor: Person, page: Page, site: Site
 ) -> None:
     for media_type in HOSTILE:
-        content = hostile(media_type, site)
-        document = await open_ingest.upload(editor, content, filename="a.html", mime_type=media_type)
-        link = await link_to(page, open_ingest, editor, document["id"], "inline")
+        content, link = await upload_hostile(open_ingest, editor, page, site, media_type)
 
         download = await page.download(f"location.href = {json.dumps(link)}")
 
@@ -112,9 +117,7 @@ async def test_nothing_in_an_uploaded_file_runs_where_something_shows_it_all_the
     open_ingest: Ingest, editor: Person, page: Page, site: Site
 ) -> None:
     for media_type in HOSTILE:
-        content = hostile(media_type, site)
-        document = await open_ingest.upload(editor, content, filename="a.html", mime_type=media_type)
-        link = await link_to(page, open_ingest, editor, document["id"], "inline")
+        content, link = await upload_hostile(open_ingest, editor, page, site, media_type)
         async with open_ingest.session.get(link) as response:
             kept = {name: response.headers[name] for name in ("Content-Type", "Content-Security-Policy")}
         site.files["/shown"] = (content, kept)  # by a proxy, say, that takes other headers away

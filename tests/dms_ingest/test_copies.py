@@ -11,12 +11,11 @@ from dms_ingest.copies import AlreadyCurrent, add_copy, restore_revision
 from dms_ingest.documents import create_document, delete_document
 from dms_ingest.purge import purge_document
 from dms_ingest.revisions import NewRevision, Revision, RevisionNotFound, SealedRevision, sealed_revision
-from nexarch.db import Connection, connect
-from support.database import TenantDatabase, add_user
+from nexarch.db import Connection
+from support.database import TenantDatabase, add_user, until_blocked
 from support.documents import a_revision, add_document, new_id, next_revision
 from support.ingest import PDF, Ingest, Person, stored_files, tenant_database
 from support.services import CoreApi
-from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -96,31 +95,27 @@ async def test_the_file_that_is_current_is_not_restored(tenant_conn: Connection,
 
 async def test_of_two_who_restore_the_same_revision_at_once_the_second_is_refused(
     tenant_database: TenantDatabase,
+    two_conns: tuple[Connection, Connection],
 ) -> None:
     user_id = await add_user(tenant_database.owner_dsn, "e@example.org", "editor")
-    first = await connect(tenant_database.dsn, application_name="tests")
-    second = await connect(tenant_database.dsn, application_name="tests")
-    try:
-        document_id = await add_document(first, user_id)
-        source = await sealed_revision(first, document_id)
-        await next_revision(first, document_id, user_id)
-        copies = [await a_copy(first, source, document_id, user_id) for _ in range(2)]
+    first, second = two_conns
+    document_id = await add_document(first, user_id)
+    source = await sealed_revision(first, document_id)
+    await next_revision(first, document_id, user_id)
+    copies = [await a_copy(first, source, document_id, user_id) for _ in range(2)]
 
-        async def restore_too() -> Revision:
-            async with second.transaction():
-                return await restore_revision(second, copies[1], source)
+    async def restore_too() -> Revision:
+        async with second.transaction():
+            return await restore_revision(second, copies[1], source)
 
-        async with first.transaction():
-            await restore_revision(first, copies[0], source)
-            other = asyncio.create_task(restore_too())
-            await eventually(lambda: waits(first, second))
-        with pytest.raises(AlreadyCurrent):
-            await other
+    async with first.transaction():
+        await restore_revision(first, copies[0], source)
+        other = asyncio.create_task(restore_too())
+        await until_blocked(second, by=first)
+    with pytest.raises(AlreadyCurrent):
+        await other
 
-        assert (await sealed_revision(first, document_id)).number == 3
-    finally:
-        await first.close()
-        await second.close()
+    assert (await sealed_revision(first, document_id)).number == 3
 
 
 async def test_an_object_goes_with_the_last_document_that_refers_to_it(
@@ -154,52 +149,40 @@ async def test_a_document_whose_revisions_share_an_object_gives_it_up_once(
 
 async def test_two_who_remove_the_last_two_references_at_once_leave_no_object_behind(
     tenant_database: TenantDatabase,
+    two_conns: tuple[Connection, Connection],
 ) -> None:
     user_id = await add_user(tenant_database.owner_dsn, "admin@example.org", "admin")
-    first = await connect(tenant_database.dsn, application_name="tests")
-    second = await connect(tenant_database.dsn, application_name="tests")
-    try:
-        document_id = await add_document(first, user_id)
-        source = await sealed_revision(first, document_id)
-        twin_id = await linked_document(first, source, user_id)
-        for each in [document_id, twin_id]:
-            await delete_document(first, each, if_versions=None)
-        async with first.transaction():
-            keys = await purge_document(first, document_id)
-            other = asyncio.create_task(purge_in_transaction(second, twin_id))
-            await eventually(lambda: waits(first, second))
+    first, second = two_conns
+    document_id = await add_document(first, user_id)
+    source = await sealed_revision(first, document_id)
+    twin_id = await linked_document(first, source, user_id)
+    for each in [document_id, twin_id]:
+        await delete_document(first, each, if_versions=None)
+    async with first.transaction():
+        keys = await purge_document(first, document_id)
+        other = asyncio.create_task(purge_in_transaction(second, twin_id))
+        await until_blocked(second, by=first)
 
-        assert (keys, await other) == ([], [source.storage_key])
-        assert await usage(first) == 0
-    finally:
-        await first.close()
-        await second.close()
+    assert (keys, await other) == ([], [source.storage_key])
+    assert await usage(first) == 0
 
 
-async def test_a_copy_of_a_file_that_is_being_removed_is_refused(tenant_database: TenantDatabase) -> None:
+async def test_a_copy_of_a_file_that_is_being_removed_is_refused(
+    tenant_database: TenantDatabase, two_conns: tuple[Connection, Connection]
+) -> None:
     user_id = await add_user(tenant_database.owner_dsn, "admin@example.org", "admin")
-    first = await connect(tenant_database.dsn, application_name="tests")
-    second = await connect(tenant_database.dsn, application_name="tests")
-    try:
-        document_id = await add_document(first, user_id)
-        source = await sealed_revision(first, document_id)
-        await delete_document(first, document_id, if_versions=None)
-        async with first.transaction():
-            keys = await purge_document(first, document_id)
-            linking = asyncio.create_task(linked_document(second, source, user_id))
-            await eventually(lambda: waits(first, second))
+    first, second = two_conns
+    document_id = await add_document(first, user_id)
+    source = await sealed_revision(first, document_id)
+    await delete_document(first, document_id, if_versions=None)
+    async with first.transaction():
+        keys = await purge_document(first, document_id)
+        linking = asyncio.create_task(linked_document(second, source, user_id))
+        await until_blocked(second, by=first)
 
-        assert keys == [source.storage_key]
-        with pytest.raises(RevisionNotFound):
-            await linking
-    finally:
-        await first.close()
-        await second.close()
-
-
-async def waits(conn: Connection, other: Connection) -> bool:
-    """Whether `other` waits for a lock that somebody holds."""
-    return bool(await conn.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", other.get_server_pid()))
+    assert keys == [source.storage_key]
+    with pytest.raises(RevisionNotFound):
+        await linking
 
 
 async def purge_in_transaction(conn: Connection, document_id: UUID) -> list[str]:

@@ -17,13 +17,12 @@ from dms_ingest.duplicates import find_twin
 from dms_ingest.purge import purge_document
 from dms_ingest.revisions import sealed_revision
 from nexarch.core_client import CoreClient, TenantKey
-from nexarch.db import Connection, connect
+from nexarch.db import Connection
 from support import ingest as ingests
-from support.database import TenantDatabase, add_user
+from support.database import TenantDatabase, add_user, until_blocked
 from support.documents import a_revision, add_document, new_id
 from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, sign_in, stored_files
 from support.services import CoreApi
-from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -201,11 +200,10 @@ async def test_a_refused_upload_can_be_completed_once_the_other_document_is_gone
 
 
 async def test_a_twin_is_not_purged_before_the_document_that_is_linked_to_it_is_there(
-    tenant_database: TenantDatabase,
+    tenant_database: TenantDatabase, two_conns: tuple[Connection, Connection]
 ) -> None:
     user_id = await add_user(tenant_database.owner_dsn, "e@example.org", "editor")
-    linking = await connect(tenant_database.dsn, application_name="tests")
-    purging = await connect(tenant_database.dsn, application_name="tests")
+    linking, purging = two_conns
     first = await add_document(linking, user_id)
     sha256 = hashlib.sha256(b"content").digest()
 
@@ -214,7 +212,7 @@ async def test_a_twin_is_not_purged_before_the_document_that_is_linked_to_it_is_
         assert twin is not None
         await delete_document(purging, first, if_versions=None)
         purge = asyncio.create_task(purged(purging, first))
-        await eventually(lambda: is_blocked(linking, purging))
+        await until_blocked(purging, by=linking)
         second = a_revision(await new_id(linking), await new_id(linking), user_id)
         await create_document(linking, document_id=second.document_id, name="Zwilling", folder_id=None, user_id=user_id)
         await add_copy(linking, replace(second, storage_key=twin.storage_key), twin)
@@ -222,8 +220,6 @@ async def test_a_twin_is_not_purged_before_the_document_that_is_linked_to_it_is_
 
     assert doomed == []
     assert (await sealed_revision(linking, second.document_id)).storage_key == twin.storage_key
-    await linking.close()
-    await purging.close()
 
 
 async def test_a_twin_that_is_removed_while_a_link_to_it_is_made_gives_way_to_the_next_one(
@@ -254,11 +250,6 @@ async def test_a_twin_that_is_removed_while_a_link_to_it_is_made_gives_way_to_th
 async def purged(conn: Connection, document_id: UUID) -> list[str]:
     async with conn.transaction():
         return await purge_document(conn, document_id)
-
-
-async def is_blocked(by: Connection, conn: Connection) -> bool:
-    """Whether `conn` waits for a lock that `by` holds."""
-    return by.get_server_pid() in await by.fetchval("SELECT pg_blocking_pids($1)", conn.get_server_pid())
 
 
 @pytest.mark.parametrize("policy", ["link", "reject"])

@@ -22,9 +22,8 @@ from dms_ingest.folders import (
 )
 from dms_ingest.names import NameRefused
 from nexarch.db import Connection, connect
-from support.database import TenantDatabase, add_user
+from support.database import TenantDatabase, add_user, until_blocked
 from support.documents import add_document
-from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -134,59 +133,43 @@ async def test_a_folder_is_not_moved_into_a_deleted_or_unknown_one(tenant_conn: 
     assert (await get_folder(tenant_conn, moved.id)).parent_id is None
 
 
-async def test_a_folder_being_filled_is_not_deleted_under_the_document(tenant_database: TenantDatabase) -> None:
+async def test_a_folder_being_filled_is_not_deleted_under_the_document(
+    tenant_database: TenantDatabase, two_conns: tuple[Connection, Connection]
+) -> None:
     user = await add_user(tenant_database.owner_dsn, "editor@example.org", "editor")
-    filling = await connect(tenant_database.dsn, application_name="tests")
-    deleting = await connect(tenant_database.dsn, application_name="tests")
-    try:
-        place = await folder(filling, user, "Akten")
-        async with filling.transaction():
-            document_id = await add_document(filling, user, folder_id=place.id)
-            deletion = asyncio.create_task(delete_in_transaction(deleting, place.id))
-            await until_waiting(filling, deleting)
+    filling, deleting = two_conns
+    place = await folder(filling, user, "Akten")
+    async with filling.transaction():
+        document_id = await add_document(filling, user, folder_id=place.id)
+        deletion = asyncio.create_task(delete_in_transaction(deleting, place.id))
+        await until_blocked(deleting, by=filling)
 
-        with pytest.raises(FolderNotEmpty):
-            await deletion
-
-        assert (await get_document(filling, document_id)).folder_id == place.id
-    finally:
-        await filling.close()
-        await deleting.close()
-
-
-async def test_a_folder_that_is_held_is_deleted_only_afterwards(tenant_database: TenantDatabase) -> None:
-    user = await add_user(tenant_database.owner_dsn, "editor@example.org", "editor")
-    holding = await connect(tenant_database.dsn, application_name="tests")
-    deleting = await connect(tenant_database.dsn, application_name="tests")
-    try:
-        place = await folder(holding, user, "Akten")
-        async with holding.transaction():
-            await hold_folder(holding, place.id)
-            deletion = asyncio.create_task(delete_in_transaction(deleting, place.id))
-            await until_waiting(holding, deleting)
-
+    with pytest.raises(FolderNotEmpty):
         await deletion
 
-        with pytest.raises(FolderNotFound):
-            await hold_folder(holding, place.id)
-    finally:
-        await holding.close()
-        await deleting.close()
+    assert (await get_document(filling, document_id)).folder_id == place.id
+
+
+async def test_a_folder_that_is_held_is_deleted_only_afterwards(
+    tenant_database: TenantDatabase, two_conns: tuple[Connection, Connection]
+) -> None:
+    user = await add_user(tenant_database.owner_dsn, "editor@example.org", "editor")
+    holding, deleting = two_conns
+    place = await folder(holding, user, "Akten")
+    async with holding.transaction():
+        await hold_folder(holding, place.id)
+        deletion = asyncio.create_task(delete_in_transaction(deleting, place.id))
+        await until_blocked(deleting, by=holding)
+
+    await deletion
+
+    with pytest.raises(FolderNotFound):
+        await hold_folder(holding, place.id)
 
 
 async def delete_in_transaction(conn: Connection, folder_id: UUID) -> None:
     async with conn.transaction():
         await delete_folder(conn, folder_id)
-
-
-async def until_waiting(conn: Connection, other: Connection) -> None:
-    """Until the other connection waits for a lock."""
-
-    async def waiting() -> bool:
-        sql = "SELECT cardinality(pg_blocking_pids($1)) > 0"
-        return bool(await conn.fetchval(sql, other.get_server_pid()))
-
-    await eventually(waiting)
 
 
 async def test_the_turn_to_change_the_tree_is_taken_before_a_folder_is_locked(tenant_database: TenantDatabase) -> None:

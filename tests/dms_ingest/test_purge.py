@@ -8,14 +8,13 @@ import pytest
 from dms_ingest.documents import DocumentNotFound, delete_document
 from dms_ingest.purge import NotInTrash, purge_document
 from dms_ingest.tags import assign_tag, create_tag
-from nexarch.db import Connection, connect
+from nexarch.db import Connection
 from nexarch.purge import delete_objects, doomed_objects, forget_doomed
 from nexarch.storage import ObjectNotFound
 from nexarch.storage.local import LocalStorage
-from support.database import TenantDatabase, add_user
+from support.database import TenantDatabase, add_user, until_blocked
 from support.documents import add_document, next_revision
 from support.objects import stream
-from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -53,24 +52,20 @@ async def test_only_a_document_of_the_trash_is_purged_and_only_once(tenant_conn:
             await purge_document(tenant_conn, gone)
 
 
-async def test_of_two_who_purge_at_once_one_finds_the_document_gone(tenant_database: TenantDatabase) -> None:
+async def test_of_two_who_purge_at_once_one_finds_the_document_gone(
+    tenant_database: TenantDatabase, two_conns: tuple[Connection, Connection]
+) -> None:
     user = await add_user(tenant_database.owner_dsn, "admin@example.org", "admin")
-    first = await connect(tenant_database.dsn, application_name="tests")
-    second = await connect(tenant_database.dsn, application_name="tests")
-    try:
-        document_id = await add_document(first, user)
-        await delete_document(first, document_id, if_versions=None)
-        async with first.transaction():
-            await purge_document(first, document_id)
-            other = asyncio.create_task(purge_in_transaction(second, document_id))
-            sql = "SELECT cardinality(pg_blocking_pids($1)) > 0"
-            await eventually(lambda: first.fetchval(sql, second.get_server_pid()))
+    first, second = two_conns
+    document_id = await add_document(first, user)
+    await delete_document(first, document_id, if_versions=None)
+    async with first.transaction():
+        await purge_document(first, document_id)
+        other = asyncio.create_task(purge_in_transaction(second, document_id))
+        await until_blocked(second, by=first)
 
-        with pytest.raises(DocumentNotFound):
-            await other
-    finally:
-        await first.close()
-        await second.close()
+    with pytest.raises(DocumentNotFound):
+        await other
 
 
 async def purge_in_transaction(conn: Connection, document_id: UUID) -> None:

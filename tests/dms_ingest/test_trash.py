@@ -11,12 +11,11 @@ from dms_ingest.documents import DocumentNotFound, delete_document, get_document
 from dms_ingest.folders import create_folder, delete_folder
 from dms_ingest.purge import NotInTrash, purge_document
 from dms_ingest.trash import list_trash, restore_document
-from nexarch.db import Connection, connect
-from support.database import TenantDatabase, add_user
+from nexarch.db import Connection
+from support.database import TenantDatabase, add_user, until_blocked
 from support.documents import add_document
 from support.ingest import PDF, Ingest, Person, sign_in_another
 from support.services import CoreApi
-from support.waiting import eventually
 
 pytestmark = pytest.mark.database
 
@@ -91,32 +90,26 @@ async def test_only_what_is_in_the_trash_is_restored(tenant_conn: Connection, te
 
 @pytest.mark.parametrize("restore_first", [True, False])
 async def test_of_a_restore_and_a_purge_at_once_the_first_wins(
-    tenant_database: TenantDatabase, restore_first: bool
+    tenant_database: TenantDatabase, two_conns: tuple[Connection, Connection], restore_first: bool
 ) -> None:
     user_id = await add_user(tenant_database.owner_dsn, "admin@example.org", "admin")
-    first = await connect(tenant_database.dsn, application_name="tests")
-    second = await connect(tenant_database.dsn, application_name="tests")
+    first, second = two_conns
     acts: list[Callable[[Connection, UUID], Awaitable[object]]] = [restore_document, purge_document]
     if not restore_first:
         acts.reverse()
-    try:
-        document_id = await trashed(first, user_id)
+    document_id = await trashed(first, user_id)
 
-        async def late() -> None:
-            async with second.transaction():
-                await acts[1](second, document_id)
+    async def late() -> None:
+        async with second.transaction():
+            await acts[1](second, document_id)
 
-        async with first.transaction():
-            await acts[0](first, document_id)
-            other = asyncio.create_task(late())
-            sql = "SELECT cardinality(pg_blocking_pids($1)) > 0"
-            await eventually(lambda: first.fetchval(sql, second.get_server_pid()))
+    async with first.transaction():
+        await acts[0](first, document_id)
+        other = asyncio.create_task(late())
+        await until_blocked(second, by=first)
 
-        with pytest.raises(NotInTrash if restore_first else DocumentNotFound):
-            await other
-    finally:
-        await first.close()
-        await second.close()
+    with pytest.raises(NotInTrash if restore_first else DocumentNotFound):
+        await other
 
 
 async def test_a_document_comes_back_from_the_trash_over_http(

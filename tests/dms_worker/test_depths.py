@@ -1,26 +1,17 @@
 """What waits, runs and is dead is told by metrics, and how long the first has waited."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from prometheus_client import CollectorRegistry
 
 from dms_worker.depths import Depths
 from dms_worker.job_types import JobContext, JobType
 from nexarch import jobs
-from nexarch.db import Connection, connect
+from nexarch.db import Connection
 from nexarch.jobs import JobError, NewJob
 from support.waiting import eventually
 from support.working import working
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-async def conn(tenant_dsn: str) -> AsyncIterator[Connection]:
-    conn = await connect(tenant_dsn, application_name="tests")
-    yield conn
-    await conn.close()
 
 
 def depth(registry: CollectorRegistry, status: str) -> float | None:

@@ -3,27 +3,19 @@
 import asyncio
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
 
 from dms_worker.handlers.prune_jobs import JobPruning
 from dms_worker.job_types import JobContext, JobType
-from nexarch.db import Connection, connect
+from nexarch.db import Connection
 from support import database
 from support.database import Cluster
 from support.waiting import eventually
 from support.working import working
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-async def conn(tenant_dsn: str) -> AsyncIterator[Connection]:
-    conn = await connect(tenant_dsn, application_name="tests")
-    yield conn
-    await conn.close()
 
 
 async def test_three_workers_of_which_some_die_run_one_job_a_period_in_each_tenant(

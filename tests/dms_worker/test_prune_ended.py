@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,7 +11,7 @@ from dms_ingest.purge import purge_document
 from dms_ingest.upload_sessions import NewSession, UploadNotFound, abort_session, create_session, get_session
 from dms_worker.handlers.prune_ended import EndedPruning
 from dms_worker.job_types import JobContext
-from nexarch.db import Connection, connect, create_pool
+from nexarch.db import Connection, create_pool
 from nexarch.jobs import ClaimedJob
 from nexarch.usage import recount_storage
 from support.database import TenantDatabase, add_user
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.database
 
 DAY_S = 86400.0
 KEPT = EndedPruning(uploads_kept_s=7 * DAY_S, usage_kept_s=30 * DAY_S, checks_kept_s=90 * DAY_S)
-
-
-@pytest.fixture
-async def conn(tenant_database: TenantDatabase) -> AsyncIterator[Connection]:
-    conn = await connect(tenant_database.dsn, application_name="tests")
-    yield conn
-    await conn.close()
 
 
 @pytest.fixture

@@ -23,13 +23,6 @@ pytestmark = pytest.mark.database
 
 
 @pytest.fixture
-async def conn(tenant_database: TenantDatabase) -> AsyncIterator[Connection]:
-    conn = await connect(tenant_database.dsn, application_name="tests")
-    yield conn
-    await conn.close()
-
-
-@pytest.fixture
 async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
     store = LocalStorage(tmp_path)
     await store.ensure_bucket("acme")

@@ -71,6 +71,13 @@ async def open_pools(directory: Directory) -> AsyncIterator[Callable[..., Tenant
         await pools.close()
 
 
+async def use(pools: TenantPools, *slugs: str) -> None:
+    """Take a connection of each and give it back."""
+    for slug in slugs:
+        async with pools.acquire(slug):
+            pass
+
+
 async def connections(conn: Connection) -> int:
     # Within a transaction Postgres shows sessions as they were at the first look, which may be too early for ever.
     await conn.execute("SELECT pg_stat_clear_snapshot()")
@@ -91,8 +98,7 @@ async def test_beyond_the_bound_the_longest_unused_pool_is_closed(
         return await connections(tenant_conn) == 3
 
     await eventually(only_three)
-    async with pools.acquire("a"), pools.acquire("b"):
-        pass
+    await use(pools, "a", "b")
     assert directory.asked == ["a", "b", "c", "d", "e", "b"]
 
 
@@ -117,8 +123,7 @@ async def test_who_is_refused_has_no_pool_any_more(
     directory.error = Suspended("The tenant is suspended.")
 
     with pytest.raises(Suspended):
-        async with pools.acquire("a"):
-            pass
+        await use(pools, "a")
 
     async def none() -> bool:
         return await connections(tenant_conn) == 0
@@ -130,15 +135,13 @@ async def test_while_core_api_is_away_the_last_address_is_used_and_a_stranger_is
     open_pools: Callable[..., TenantPools], directory: Directory
 ) -> None:
     pools = open_pools(ttl_s=0.0)
-    async with pools.acquire("a"):
-        pass
+    await use(pools, "a")
     directory.error = Away("core-api does not answer.")
 
     async with pools.acquire("a") as conn:
         assert await conn.fetchval("SELECT 42") == 42
     with pytest.raises(Away):
-        async with pools.acquire("b"):
-            pass
+        await use(pools, "b")
 
 
 async def test_what_is_forgotten_is_asked_for_again(
@@ -146,11 +149,9 @@ async def test_what_is_forgotten_is_asked_for_again(
 ) -> None:
     pools = open_pools()
     for forgotten in ["a", None]:
-        async with pools.acquire("a"), pools.acquire("b"):
-            pass
+        await use(pools, "a", "b")
         pools.forget(forgotten)
-    async with pools.acquire("a"), pools.acquire("b"):
-        pass
+    await use(pools, "a", "b")
 
     assert directory.asked == ["a", "b", "a", "a", "b"]
 
@@ -163,8 +164,7 @@ async def test_what_is_forgotten_while_it_is_asked_for_is_asked_for_again(
     directory.meanwhile = lambda: pools.forget(forgotten)
 
     for _ in range(3):
-        async with pools.acquire("a"):
-            pass
+        await use(pools, "a")
 
     assert directory.asked == ["a", "a"]
 
@@ -173,11 +173,9 @@ async def test_what_is_forgotten_and_cannot_be_asked_for_is_not_used_any_more(
     open_pools: Callable[..., TenantPools], directory: Directory
 ) -> None:
     pools = open_pools(ttl_s=0.0)
-    async with pools.acquire("a"):
-        pass
+    await use(pools, "a")
     directory.error = Away("core-api does not answer.")
     directory.meanwhile = lambda: pools.forget("a")
 
     with pytest.raises(Away):
-        async with pools.acquire("a"):
-            pass
+        await use(pools, "a")

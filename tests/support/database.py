@@ -16,6 +16,7 @@ from nexarch.migrate import migrate_up, read_migrations
 from nexarch.postgres import PostgresServer
 from nexarch.template import ensure_template
 from nexarch.tenant_database import admit_role, create_database, create_role, database_dsn
+from support.waiting import eventually
 
 # A test's database need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
@@ -139,6 +140,16 @@ async def add_user(owner_dsn: str, email: str, role: str, password_hash: str = N
     async with _connected(owner_dsn) as conn:
         user: UUID = await conn.fetchval(sql, email, role, password_hash)
     return user
+
+
+async def until_blocked(conn: Connection, *, by: Connection) -> None:
+    """Return when `conn` waits for a lock that `by` holds."""
+
+    async def is_blocked() -> bool:
+        blocking = await by.fetchval("SELECT pg_blocking_pids($1)", conn.get_server_pid())
+        return by.get_server_pid() in blocking
+
+    await eventually(is_blocked)
 
 
 def registry_core_dsn(cluster: Cluster, database: str) -> str:
