@@ -11,7 +11,7 @@ import click
 from nexarch.cli.client import documents_api, open_session
 from nexarch.cli.downloading import Content, cut_name, download_to_file, download_to_stream, look_up
 from nexarch.cli.failures import Failure
-from nexarch.cli.options import Options, pass_options, shared_options
+from nexarch.cli.options import Options, pass_options, retry_option, shared_options
 from nexarch.cli.output import clean, note, show_json, show_line, size, transfer_progress
 from nexarch.cli.target import resolve_target
 
@@ -29,13 +29,7 @@ _STDOUT = Path("-")
     help="A file, a folder, or - for stdout; without it, the document's name in this folder.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option(
-    "--retry-for",
-    type=click.FloatRange(0),
-    default=120.0,
-    show_default=True,
-    help="Seconds without any progress after which a broken line is given up.",
-)
+@retry_option
 @shared_options
 @pass_options
 def download(

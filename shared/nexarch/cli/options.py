@@ -60,3 +60,12 @@ _PAGE = [
     click.option("--all", "everything", is_flag=True, help="Without a limit."),
     click.option("--cursor", help="Go on after the page whose `next_cursor` this is."),
 ]
+
+
+retry_option = click.option(
+    "--retry-for",
+    type=click.FloatRange(0),
+    default=120.0,
+    show_default=True,
+    help="Seconds without any progress after which a broken line is given up.",
+)

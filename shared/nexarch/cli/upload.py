@@ -14,7 +14,7 @@ from rich.progress import Progress
 from nexarch.cli.client import Api, documents_api, open_session
 from nexarch.cli.failures import FAILED, Failure, NotAuthorised, Unavailable
 from nexarch.cli.media_types import media_type
-from nexarch.cli.options import Options, pass_options, shared_options
+from nexarch.cli.options import Options, pass_options, retry_option, shared_options
 from nexarch.cli.output import clean, note, show_json, show_table, size, state, transfer_progress
 from nexarch.cli.processing import wait_until_processed
 from nexarch.cli.target import resolve_target
@@ -42,13 +42,7 @@ class _Outcome:
 @click.option("--type", "mime_type", help="Media type; without it, by the ending of the name.")
 @click.option("--wait", is_flag=True, help="Wait until the workers have processed it, and show the state.")
 @click.option("--wait-for", type=click.FloatRange(0), default=300.0, show_default=True, help="Seconds for --wait.")
-@click.option(
-    "--retry-for",
-    type=click.FloatRange(0),
-    default=120.0,
-    show_default=True,
-    help="Seconds without any progress after which a broken line is given up.",
-)
+@retry_option
 @shared_options
 @pass_options
 def upload(
