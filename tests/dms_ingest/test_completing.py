@@ -1,4 +1,4 @@
-"""What happens beside a complete that takes its time, or cannot end."""
+"""An upload is completed once, however many ask; and what happens beside a complete that takes long or cannot end."""
 
 import asyncio
 import hashlib
@@ -18,6 +18,7 @@ from support.ingest import (
     PDF,
     Ingest,
     Person,
+    a_pdf,
     ingest_settings,
     run_ingest,
     sign_in,
@@ -30,6 +31,40 @@ from support.services import CoreApi
 from support.waiting import eventually
 
 pytestmark = pytest.mark.database
+
+
+async def test_completing_again_or_at_once_gives_the_same_document(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    content = a_pdf(2_000_000)
+    upload_id = await ingest.open_upload(editor, len(content))
+    await ingest.put(editor, upload_id, content)
+
+    at_once = await asyncio.gather(*(ingest.complete(editor, upload_id) for _ in range(5)))
+    later = await ingest.complete(editor, upload_id)
+
+    answers = [*at_once, later]
+    assert [status for status, _ in answers] == [200] * 6
+    assert len({document["current_revision"]["id"] for _, document in answers}) == 1
+    assert len(stored_files(ingest.settings, editor)) == 1
+    async with tenant_database(core_api, editor) as conn:
+        assert await conn.fetchval("SELECT count(*) FROM file_revisions") == 1
+        assert await conn.fetchval("SELECT count(*) FROM usage_outbox") == 1
+
+
+async def test_of_two_processes_that_complete_at_once_one_commits_and_both_answer_its_document(
+    core_api: CoreApi, bus_dsn: str, ingest: Ingest, editor: Person
+) -> None:
+    content = a_pdf(2_000_000)
+    upload_id = await ingest.open_upload(editor, len(content))
+    await ingest.put(editor, upload_id, content)
+
+    async with run_ingest(ingest.settings) as other:
+        answers = await asyncio.gather(*(service.complete(editor, upload_id) for service in (ingest, other)))
+
+    assert [status for status, _ in answers] == [200, 200]
+    assert answers[0][1]["id"] == answers[1][1]["id"]
+    assert len(stored_files(ingest.settings, editor)) == 1
 
 
 @asynccontextmanager
@@ -74,6 +109,21 @@ async def test_an_upload_ended_elsewhere_meanwhile_leaves_neither_object_nor_doc
     async with tenant_database(core_api, editor) as conn:
         assert await conn.fetchval("SELECT count(*) FROM documents") == 0
         assert await conn.fetchval("SELECT count(*) FROM usage_outbox") == 0
+
+
+async def test_a_target_that_is_deleted_meanwhile_leaves_no_object(
+    core_api: CoreApi, ingest: Ingest, editor: Person
+) -> None:
+    document = await ingest.upload(editor, PDF)
+    upload_id = await ingest.open_upload(editor, len(PDF), document_id=document["id"])
+    await ingest.put(editor, upload_id, PDF)
+    async with tenant_database(core_api, editor) as conn:
+        await conn.execute("UPDATE documents SET deleted_at = now()")
+
+    status, problem = await ingest.complete(editor, upload_id)
+
+    assert (status, problem["type"]) == (404, "/problems/document-not-found")
+    assert len(stored_files(ingest.settings, editor)) == 1
 
 
 async def test_without_core_api_nothing_is_sealed_and_complete_works_when_it_is_back(

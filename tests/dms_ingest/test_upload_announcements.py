@@ -74,3 +74,13 @@ async def test_a_viewer_may_not_upload(core_api: CoreApi, ingest: Ingest, editor
     status, problem = await ingest.call(viewer, "POST", "/v1/uploads", json=body)
 
     assert (status, problem["right"]) == (403, "editor")
+
+
+async def test_a_document_in_the_trash_takes_no_further_revision(ingest: Ingest, editor: Person) -> None:
+    document = await ingest.upload(editor, PDF)
+    await ingest.call(editor, "DELETE", f"/v1/documents/{document['id']}")
+
+    new = {"filename": "x.pdf", "mime_type": "application/pdf", "size": 5, "document_id": document["id"]}
+    status, problem = await ingest.call(editor, "POST", "/v1/uploads", json=new)
+
+    assert (status, problem["type"]) == (404, "/problems/document-not-found")

@@ -13,7 +13,6 @@ from nexarch.crypto.envelope import unwrap_dek
 from nexarch.crypto.layout import object_aad
 from nexarch.objects import open_object
 from nexarch.storage import open_storage
-from support.containers import office
 from support.ingest import (
     PDF,
     Ingest,
@@ -162,18 +161,6 @@ async def test_a_wrong_digest_is_refused_and_the_right_bytes_may_follow(ingest: 
     assert len(stored_files(ingest.settings, editor)) == 1
 
 
-async def test_content_of_another_type_is_refused_at_complete(ingest: Ingest, editor: Person) -> None:
-    png = b"\x89PNG\r\n\x1a\n" + bytes(100)
-    upload_id = await ingest.open_upload(editor, len(png))
-    await ingest.put(editor, upload_id, png)
-
-    status, problem = await ingest.complete(editor, upload_id)
-
-    assert (status, problem["type"]) == (415, "/problems/content-type-mismatch")
-    assert (problem["announced"], problem["found"]) == ("application/pdf", "image/png")
-    assert stored_files(ingest.settings, editor) == []
-
-
 async def test_an_upload_to_a_document_makes_its_next_revision_however_many_come_at_once(
     ingest: Ingest, editor: Person
 ) -> None:
@@ -187,40 +174,6 @@ async def test_an_upload_to_a_document_makes_its_next_revision_however_many_come
     status, now = await ingest.call(editor, "GET", f"/v1/uploads/{await ingest.open_upload(editor, 1)}")
     assert (status, now["document_id"]) == (200, None)
     assert max(answer["current_revision"]["number"] for answer in answers) == 6
-
-
-async def test_completing_again_or_at_once_gives_the_same_document(
-    core_api: CoreApi, ingest: Ingest, editor: Person
-) -> None:
-    content = a_pdf(2_000_000)
-    upload_id = await ingest.open_upload(editor, len(content))
-    await ingest.put(editor, upload_id, content)
-
-    at_once = await asyncio.gather(*(ingest.complete(editor, upload_id) for _ in range(5)))
-    later = await ingest.complete(editor, upload_id)
-
-    answers = [*at_once, later]
-    assert [status for status, _ in answers] == [200] * 6
-    assert len({document["current_revision"]["id"] for _, document in answers}) == 1
-    assert len(stored_files(ingest.settings, editor)) == 1
-    async with tenant_database(core_api, editor) as conn:
-        assert await conn.fetchval("SELECT count(*) FROM file_revisions") == 1
-        assert await conn.fetchval("SELECT count(*) FROM usage_outbox") == 1
-
-
-async def test_of_two_processes_that_complete_at_once_one_commits_and_both_answer_its_document(
-    core_api: CoreApi, bus_dsn: str, ingest: Ingest, editor: Person
-) -> None:
-    content = a_pdf(2_000_000)
-    upload_id = await ingest.open_upload(editor, len(content))
-    await ingest.put(editor, upload_id, content)
-
-    async with run_ingest(ingest.settings) as other:
-        answers = await asyncio.gather(*(service.complete(editor, upload_id) for service in (ingest, other)))
-
-    assert [status for status, _ in answers] == [200, 200]
-    assert answers[0][1]["id"] == answers[1][1]["id"]
-    assert len(stored_files(ingest.settings, editor)) == 1
 
 
 async def test_twenty_uploads_at_once_go_through_small_pools(
@@ -237,6 +190,10 @@ async def test_twenty_uploads_at_once_go_through_small_pools(
     assert len({document["id"] for document in documents}) == 20
 
 
+def staged(ingest: Ingest, person: Person) -> list[str]:
+    return [file.name for file in (ingest.settings.staging_dir / person.tenant.slug).iterdir()]
+
+
 async def test_a_complete_upload_takes_no_bytes_and_leaves_none_staged(ingest: Ingest, editor: Person) -> None:
     upload_id = await ingest.open_upload(editor, len(PDF))
     await ingest.put(editor, upload_id, PDF)
@@ -251,6 +208,11 @@ async def test_a_complete_upload_takes_no_bytes_and_leaves_none_staged(ingest: I
     assert upload["state"] == "complete"
     assert (upload["document_id"], upload["revision_id"]) == (document["id"], document["current_revision"]["id"])
     assert staged(ingest, editor) == []
+
+
+def routes_of(upload_id: str) -> list[tuple[str, str]]:
+    path = f"/v1/uploads/{upload_id}"
+    return [("GET", path), ("PUT", f"{path}/content"), ("POST", f"{path}/complete"), ("DELETE", path)]
 
 
 async def test_an_upload_that_was_ended_is_gone_with_its_bytes(ingest: Ingest, editor: Person) -> None:
@@ -285,40 +247,6 @@ async def test_an_upload_of_somebody_else_or_another_tenant_is_not_there(
     assert upload["received_bytes"] == 0
 
 
-@pytest.mark.parametrize("content", [b"", bytes(5000)], ids=["empty", "only NULs"])
-async def test_a_file_with_nothing_in_it_is_refused_and_its_upload_ended(
-    ingest: Ingest, editor: Person, content: bytes
-) -> None:
-    upload_id = await ingest.open_upload(editor, len(content), filename="leer.txt", mime_type="text/plain")
-    await ingest.put(editor, upload_id, content)
-
-    status, problem = await ingest.complete(editor, upload_id)
-    again, _ = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
-
-    assert (status, problem["type"], problem["size"]) == (422, "/problems/nothing-in-file", len(content))
-    assert again == 404
-    assert not staged_file(ingest.settings, editor, upload_id).exists()
-    assert stored_files(ingest.settings, editor) == []
-
-
-async def test_the_bytes_tell_the_type_of_a_file_whose_sender_does_not_know_it(
-    core_api: CoreApi, ingest: Ingest
-) -> None:
-    admin = await sign_in(core_api, role="admin")
-    generic = await ingest.upload(admin, office("word/document.xml"), mime_type="application/octet-stream")
-    await ingest.call(admin, "PATCH", "/v1/settings", json={"allowed_types": ["application/octet-stream"]})
-    upload_id = await ingest.open_upload(admin, len(PDF), mime_type="application/octet-stream")
-    await ingest.put(admin, upload_id, PDF)
-
-    refused, problem = await ingest.complete(admin, upload_id)
-    await ingest.call(admin, "PATCH", "/v1/settings", json={"allowed_types": ["application/pdf"]})
-    status, document = await ingest.complete(admin, upload_id)
-
-    assert generic["current_revision"]["mime_type"].endswith(".wordprocessingml.document")
-    assert (refused, problem["type"]) == (415, "/problems/type-not-allowed")
-    assert (status, document["current_revision"]["mime_type"]) == (200, "application/pdf")
-
-
 async def test_bytes_that_the_disk_lost_are_asked_for_again(ingest: Ingest, editor: Person) -> None:
     content = a_pdf(1000)
     upload_id = await ingest.open_upload(editor, len(content))
@@ -331,37 +259,3 @@ async def test_bytes_that_the_disk_lost_are_asked_for_again(ingest: Ingest, edit
 
     assert (lost, problem["missing"]) == (409, [{"start": 0, "end": 1000}])
     assert status == 200
-
-
-async def test_a_target_that_is_deleted_meanwhile_leaves_no_object(
-    core_api: CoreApi, ingest: Ingest, editor: Person
-) -> None:
-    document = await ingest.upload(editor, PDF)
-    upload_id = await ingest.open_upload(editor, len(PDF), document_id=document["id"])
-    await ingest.put(editor, upload_id, PDF)
-    async with tenant_database(core_api, editor) as conn:
-        await conn.execute("UPDATE documents SET deleted_at = now()")
-
-    status, problem = await ingest.complete(editor, upload_id)
-
-    assert (status, problem["type"]) == (404, "/problems/document-not-found")
-    assert len(stored_files(ingest.settings, editor)) == 1
-
-
-def routes_of(upload_id: str) -> list[tuple[str, str]]:
-    path = f"/v1/uploads/{upload_id}"
-    return [("GET", path), ("PUT", f"{path}/content"), ("POST", f"{path}/complete"), ("DELETE", path)]
-
-
-def staged(ingest: Ingest, person: Person) -> list[str]:
-    return [file.name for file in (ingest.settings.staging_dir / person.tenant.slug).iterdir()]
-
-
-async def test_a_document_in_the_trash_takes_no_further_revision(ingest: Ingest, editor: Person) -> None:
-    document = await ingest.upload(editor, PDF)
-    await ingest.call(editor, "DELETE", f"/v1/documents/{document['id']}")
-
-    new = {"filename": "x.pdf", "mime_type": "application/pdf", "size": 5, "document_id": document["id"]}
-    status, problem = await ingest.call(editor, "POST", "/v1/uploads", json=new)
-
-    assert (status, problem["type"]) == (404, "/problems/document-not-found")
