@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
@@ -12,22 +11,10 @@ import pytest
 from dms_ingest.revisions import WrappingOutdated
 from nexarch.core_client import KeyRetired, KeyShredded
 from nexarch.db import Connection, connect
-from nexarch.tenant_database import database_dsn
 from support.documents import a_revision, add_document, new_id
-from support.services import CoreApi, Tenant
+from support.services import CoreApi, Tenant, owner_database
 
 pytestmark = pytest.mark.database
-
-
-@asynccontextmanager
-async def inside(core_api: CoreApi, tenant: Tenant) -> AsyncIterator[Connection]:
-    """The tenant's database as its owner."""
-    registry = core_api.settings.registry_dsn.get_secret_value()
-    conn = await connect(database_dsn(registry, f"tenant_{tenant.slug}"), application_name="tests")
-    try:
-        yield conn
-    finally:
-        await conn.close()
 
 
 async def post(core_api: CoreApi, tenant: Tenant, what: str, json: object = None) -> tuple[int, dict[int, str]]:
@@ -57,7 +44,7 @@ async def test_a_rotated_key_wraps_and_the_one_before_still_unwraps(core_api: Co
 
 async def test_a_version_is_retired_when_no_row_names_it_and_not_before(core_api: CoreApi) -> None:
     tenant = await core_api.create_tenant()
-    async with inside(core_api, tenant) as conn, core_api.client("dms_ingest") as client:
+    async with owner_database(core_api, tenant) as conn, core_api.client("dms_ingest") as client:
         await add_document(conn, tenant.user_id)
         await post(core_api, tenant, "rotate")
 
@@ -77,7 +64,7 @@ async def test_a_version_that_an_open_upload_names_is_not_retired(core_api: Core
         INSERT INTO upload_sessions (user_id, filename, mime_type, size_bytes, expires_at, wrapped_key, kek_version)
         VALUES ($1, 'a.pdf', 'application/pdf', 1, now() + interval '1 day', decode(repeat('00', 60), 'hex'), 1)
     """
-    async with inside(core_api, tenant) as conn:
+    async with owner_database(core_api, tenant) as conn:
         await conn.execute(sql, tenant.user_id)
         await post(core_api, tenant, "rotate")
 
@@ -90,7 +77,7 @@ async def test_a_version_that_an_open_upload_names_is_not_retired(core_api: Core
 
 async def test_a_row_that_is_about_to_be_committed_keeps_its_version(core_api: CoreApi) -> None:
     tenant = await core_api.create_tenant()
-    async with inside(core_api, tenant) as conn:
+    async with owner_database(core_api, tenant) as conn:
         transaction = conn.transaction()
         await transaction.start()
         await add_document(conn, tenant.user_id)
@@ -105,7 +92,7 @@ async def test_a_row_that_is_about_to_be_committed_keeps_its_version(core_api: C
 
 async def test_a_row_that_comes_after_its_version_was_retired_is_refused(core_api: CoreApi) -> None:
     tenant = await core_api.create_tenant()
-    async with inside(core_api, tenant) as conn:
+    async with owner_database(core_api, tenant) as conn:
         await post(core_api, tenant, "rotate")
         await post(core_api, tenant, "retire")
 
@@ -143,14 +130,14 @@ async def test_whatever_the_order_every_row_names_a_version_that_opens(core_api:
                         await asyncio.sleep(0.005)  # so that some rows are not committed when others are retired
 
     async def rotate() -> None:
-        async with inside(core_api, tenant) as conn:
+        async with owner_database(core_api, tenant) as conn:
             for _ in range(6):
                 status, versions = await post(core_api, tenant, "rotate")
                 assert status == 200
                 await conn.execute("UPDATE file_revisions SET kek_version = $1 WHERE kek_version < $1", max(versions))
                 assert (await post(core_api, tenant, "retire"))[0] == 200
 
-    async with inside(core_api, tenant) as one, inside(core_api, tenant) as other:
+    async with owner_database(core_api, tenant) as one, owner_database(core_api, tenant) as other:
         documents = [await add_document(conn, tenant.user_id) for conn in (one, other)]
         await asyncio.gather(complete(one, documents[0]), complete(other, documents[1]), rotate())
         named = {record[0] for record in await one.fetch("SELECT DISTINCT kek_version FROM file_revisions")}
@@ -176,7 +163,7 @@ async def test_of_two_rotations_at_once_each_makes_a_version_or_is_refused(core_
 
 async def test_a_rotation_that_died_half_way_is_done_again(core_api: CoreApi) -> None:
     tenant = await core_api.create_tenant()
-    async with inside(core_api, tenant) as conn:
+    async with owner_database(core_api, tenant) as conn:
         await conn.execute("INSERT INTO kek_versions (version) VALUES (2)")  # it died before its key was made
         await conn.execute("DELETE FROM kek_versions WHERE version = 1")  # and a retirement before it was recorded
 
@@ -196,7 +183,7 @@ async def test_a_rotation_orders_the_job_that_wraps_the_rows_anew_once(core_api:
     for _ in range(2):
         await post(core_api, tenant, "rotate")
 
-    async with inside(core_api, tenant) as conn:
+    async with owner_database(core_api, tenant) as conn:
         jobs = await conn.fetch("SELECT job_type, status FROM processing_jobs")
     await registry.execute("SELECT 1")
     await registry.close()
@@ -242,7 +229,7 @@ async def test_what_is_shredded_is_gone_for_good_and_no_route_brings_it_back(
     caplog.set_level(logging.DEBUG)
     tenant, other = [await core_api.create_tenant() for _ in range(2)]
     registry = await connect(core_api.settings.registry_dsn.get_secret_value(), application_name="tests")
-    async with inside(core_api, tenant) as conn, core_api.client("dms_ingest") as client:
+    async with owner_database(core_api, tenant) as conn, core_api.client("dms_ingest") as client:
         await add_document(conn, tenant.user_id)
         key = await client.kek(tenant.slug)
         await post(core_api, tenant, "rotate")

@@ -6,18 +6,17 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import asyncpg
 import pytest
 
 from core_api.keys import PROVISIONER
 from core_api.master_key import MasterKey
 from core_api.provisioning import Provisioner
-from nexarch.db import Connection, connect
+from nexarch.db import connect
 from nexarch.template import ensure_template
 from nexarch.tenant_database import create_database, create_role, database_dsn
 from support import dying_provisioner
 from support.database import Cluster
-from support.services import CoreApi, new_master_key
+from support.services import CoreApi, log_in, new_master_key
 from support.waiting import eventually
 
 pytestmark = pytest.mark.database
@@ -56,22 +55,10 @@ async def is_complete(core_api: CoreApi, slug: str) -> bool:
         counts = list((await conn.fetchrow(sql, slug) or {}).values())
     finally:
         await conn.close()
-    status, address = await core_api.as_module("dms_ingest", "GET", f"/v1/tenants/{slug}/database")
-    assert status == 200, address
-    inside = await login(address)
+    inside = await log_in(core_api, slug)
     users = await inside.fetchval("SELECT count(*) FROM users")
     await inside.close()
     return counts == [1, 1, 1, 1] and users == 0
-
-
-async def login(address: dict[str, Any], database: str | None = None) -> Connection:
-    return await asyncpg.connect(
-        host=address["host"],
-        port=address["port"],
-        database=database or address["database"],
-        user=address["user"],
-        password=address["password"],
-    )
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -290,64 +277,3 @@ async def drop_role(cluster: Cluster, slug: str) -> None:
         await conn.execute(f"DROP ROLE tenant_{slug}")
     finally:
         await conn.close()
-
-
-async def test_a_tenants_role_gets_into_no_other_database(core_api: CoreApi) -> None:
-    mine, other = core_api.new_slug(), core_api.new_slug()
-    for slug in (mine, other):
-        await create(core_api, slug)
-    _, address = await core_api.as_module("dms_ingest", "GET", f"/v1/tenants/{mine}/database")
-
-    for database in (f"tenant_{other}", dsn(core_api).rpartition("/")[2]):
-        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="CONNECT"):
-            await login(address, database)
-
-
-async def test_a_tenants_role_reads_no_password_and_makes_no_table(core_api: CoreApi) -> None:
-    tenant = await core_api.create_tenant()
-    _, address = await core_api.as_module("dms_ingest", "GET", f"/v1/tenants/{tenant.slug}/database")
-    conn = await login(address)
-
-    try:
-        for statement in ("SELECT password_hash FROM users", "DELETE FROM users", "CREATE TABLE mine (id int)"):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await conn.execute(statement)
-    finally:
-        await conn.close()
-
-
-async def test_a_tenants_role_has_time_limits_of_its_own(core_api: CoreApi) -> None:
-    slug = core_api.new_slug()
-    await create(core_api, slug)
-    _, address = await core_api.as_module("dms_ingest", "GET", f"/v1/tenants/{slug}/database")
-    conn = await login(address)
-
-    settings = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]
-    values = [await conn.fetchval(f"SHOW {setting}") for setting in settings]
-    await conn.close()
-
-    assert values == ["1min", "10s", "1min"]
-
-
-async def test_a_tenants_random_password_costs_its_clients_few_rounds_and_lets_nobody_else_in(
-    core_api: CoreApi, cluster: Cluster
-) -> None:
-    tenant = await core_api.create_tenant()
-    superuser = await connect(cluster.superuser_dsn, application_name="tests")
-    try:
-        sql = "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = ANY($1)"
-        names = [f"tenant_{tenant.slug}", "nexarch_core"]
-        verifiers = {row["rolname"]: row["rolpassword"] for row in await superuser.fetch(sql, names)}
-    finally:
-        await superuser.close()
-
-    assert verifiers[f"tenant_{tenant.slug}"].startswith("SCRAM-SHA-256$16:")
-    assert verifiers["nexarch_core"].startswith("SCRAM-SHA-256$4096:")
-    async with core_api.client("dms_worker") as client:
-        address = await client.database(tenant.slug)
-    name, port = address.database, address.port
-    password = address.password.get_secret_value()
-    conn = await asyncpg.connect(host="127.0.0.1", port=port, user=name, database=name, password=password)
-    await conn.close()
-    with pytest.raises(asyncpg.InvalidPasswordError):
-        await asyncpg.connect(host="127.0.0.1", port=port, user=name, database=name, password="another password")

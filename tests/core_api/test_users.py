@@ -5,9 +5,7 @@ from uuid import uuid4
 import pytest
 
 from core_api.passwords import Passwords
-from nexarch.db import connect
-from nexarch.tenant_database import database_dsn
-from support.services import PASSWORD, CoreApi
+from support.services import PASSWORD, CoreApi, owner_database
 
 pytestmark = pytest.mark.database
 
@@ -103,11 +101,9 @@ async def test_a_user_of_another_tenant_is_404(core_api: CoreApi) -> None:
 
 async def test_the_database_holds_argon2id_and_nothing_readable(core_api: CoreApi) -> None:
     tenant = await core_api.create_tenant()
-    registry = core_api.settings.registry_dsn.get_secret_value()
-    conn = await connect(database_dsn(registry, f"tenant_{tenant.slug}"), application_name="tests")
 
-    stored = await conn.fetchval("SELECT password_hash FROM users")
-    await conn.close()
+    async with owner_database(core_api, tenant) as conn:
+        stored = await conn.fetchval("SELECT password_hash FROM users")
 
     assert stored.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
 

@@ -12,8 +12,8 @@ from dms_ingest.views import downloads
 from nexarch.db import Connection
 from support.documents import add_document
 from support.fetching import content_path, fetch, object_file
-from support.ingest import Ingest, Person, a_pdf, owner_database, sign_in_another, tenant_database
-from support.services import CoreApi
+from support.ingest import Ingest, Person, a_pdf, sign_in_another, tenant_database
+from support.services import CoreApi, owner_database
 
 pytestmark = pytest.mark.database
 
@@ -73,7 +73,7 @@ async def test_head_tells_the_size_without_opening_anything(ingest: Ingest, edit
 async def test_a_missing_object_or_key_is_a_clear_problem(core_api: CoreApi, ingest: Ingest, editor: Person) -> None:
     document = await ingest.upload(editor, a_pdf(100))
 
-    async with owner_database(core_api, editor) as conn:
+    async with owner_database(core_api, editor.tenant) as conn:
         await conn.execute("INSERT INTO kek_versions (version) VALUES (99)")
         await conn.execute("UPDATE file_revisions SET kek_version = 99")
         no_key = await fetch(ingest, editor, content_path(document))

@@ -9,13 +9,11 @@ import pytest
 from fpdf import FPDF
 
 from nexarch.crypto.layout import NXO1
-from nexarch.db import connect
-from nexarch.tenant_database import database_dsn
 from nexarch.tracing import new_trace
 from nexarch.up.samples import make_samples
-from support.ingest import Ingest, Person, owner_database, sign_in, stored_files, stored_folder, tenant_database
+from support.ingest import Ingest, Person, sign_in, stored_files, stored_folder, tenant_database
 from support.processes import run_service
-from support.services import CoreApi
+from support.services import CoreApi, owner_database
 from support.waiting import eventually
 from support.worker_service import run_worker, worker_settings
 
@@ -109,7 +107,7 @@ async def test_a_stored_file_that_cannot_be_opened_fails_at_the_first_attempt(
         case "bytes":
             file.write_bytes(file.read_bytes()[:-1] + b"?")
         case "key":
-            async with owner_database(core_api, person) as conn:
+            async with owner_database(core_api, person.tenant) as conn:
                 await conn.execute("INSERT INTO kek_versions (version) VALUES (99)")
                 await conn.execute("UPDATE file_revisions SET kek_version = 99")
 
@@ -179,16 +177,13 @@ async def test_a_text_that_takes_longer_to_write_than_a_lease_lasts_is_written_a
 
 async def slow_texts_down(core_api: CoreApi, person: Person, *, seconds: int) -> None:
     """Let each part of a text take so long to be stored, as a large one does on a busy server."""
-    registry = core_api.settings.registry_dsn.get_secret_value()
-    owner = await connect(database_dsn(registry, f"tenant_{person.tenant.slug}"), application_name="tests")
-    await owner.execute(
-        f"""
+    sql = f"""
         CREATE FUNCTION sleep_first() RETURNS trigger LANGUAGE plpgsql
             AS 'BEGIN PERFORM pg_sleep({seconds}); RETURN NEW; END';
         CREATE TRIGGER sleep_first BEFORE INSERT ON document_texts FOR EACH ROW EXECUTE FUNCTION sleep_first();
-        """
-    )
-    await owner.close()
+    """
+    async with owner_database(core_api, person.tenant) as conn:
+        await conn.execute(sql)
 
 
 async def test_a_worker_that_is_told_to_stop_gives_its_job_back_with_the_attempt(

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import asyncpg
 from aiohttp import web
 from pydantic import SecretStr
 
 from dms_ingest.app import create_app
 from dms_ingest.settings import Settings
 from nexarch.db import Connection, connect, set_codecs
-from nexarch.tenant_database import database_dsn, identifier
+from nexarch.tenant_database import identifier
 from support.database import Cluster
 from support.processes import ServiceProcess, run_service
-from support.services import CoreApi, Tenant
+from support.services import CoreApi, Tenant, log_in
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
 
@@ -142,28 +141,9 @@ async def sign_in_another(core: CoreApi, tenant: Tenant, *, email: str, role: st
 @asynccontextmanager
 async def tenant_database(core: CoreApi, person: Person) -> AsyncIterator[Connection]:
     """A connection to the database of someone's tenant, as services have it."""
-    async with core.client("dms_ingest") as client:
-        address = await client.database(person.tenant.slug)
-    conn = await asyncpg.connect(
-        host=address.host,
-        port=address.port,
-        user=address.user,
-        password=address.password.get_secret_value(),
-        database=address.database,
-    )
+    conn = await log_in(core, person.tenant.slug)
     try:
         await set_codecs(conn)
-        yield conn
-    finally:
-        await conn.close()
-
-
-@asynccontextmanager
-async def owner_database(core: CoreApi, person: Person) -> AsyncIterator[Connection]:
-    """The same as core-api has it: as the owner of the tables."""
-    registry = core.settings.registry_dsn.get_secret_value()
-    conn = await connect(database_dsn(registry, f"tenant_{person.tenant.slug}"), application_name="tests")
-    try:
         yield conn
     finally:
         await conn.close()

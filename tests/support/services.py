@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import aiohttp
+import asyncpg
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from argon2 import PasswordHasher
@@ -22,7 +23,7 @@ from core_api.settings import Settings
 from nexarch.core_client import CoreClient, open_core_client
 from nexarch.db import Connection, connect
 from nexarch.private_files import SecretFolder
-from nexarch.tenant_database import identifier
+from nexarch.tenant_database import database_dsn, identifier
 from support.database import Cluster
 
 PASSWORD = "correct horse battery staple"
@@ -129,6 +130,30 @@ class CoreApi:
         secret = SecretStr(credentials.client_secret)
         async with open_core_client(self.url, credentials.client_id, secret) as client:
             yield client
+
+
+async def log_in(core: CoreApi, slug: str, *, database: str | None = None, password: str | None = None) -> Connection:
+    """A session in a tenant's database as services have it; or in another one, or with another password."""
+    async with core.client("dms_ingest") as client:
+        address = await client.database(slug)
+    return await asyncpg.connect(
+        host=address.host,
+        port=address.port,
+        database=database or address.database,
+        user=address.user,
+        password=password or address.password.get_secret_value(),
+    )
+
+
+@asynccontextmanager
+async def owner_database(core: CoreApi, tenant: Tenant) -> AsyncIterator[Connection]:
+    """A connection to a tenant's database as core-api has it: as the owner of the tables."""
+    registry = core.settings.registry_dsn.get_secret_value()
+    conn = await connect(database_dsn(registry, f"tenant_{tenant.slug}"), application_name="tests")
+    try:
+        yield conn
+    finally:
+        await conn.close()
 
 
 def cheap_passwords() -> Passwords:

@@ -6,8 +6,8 @@ import pytest
 
 from nexarch.db import Connection
 from nexarch.storage.local import LocalStorage
-from support.ingest import Ingest, Person, owner_database, sign_in
-from support.services import CoreApi
+from support.ingest import Ingest, Person, sign_in
+from support.services import CoreApi, owner_database
 
 
 @pytest.fixture
@@ -28,5 +28,5 @@ async def storage(ingest: Ingest) -> AsyncIterator[LocalStorage]:
 @pytest.fixture
 async def conn(core_api: CoreApi, admin: Person) -> AsyncIterator[Connection]:
     """A session of the owner of the tenant's database."""
-    async with owner_database(core_api, admin) as conn:
+    async with owner_database(core_api, admin.tenant) as conn:
         yield conn

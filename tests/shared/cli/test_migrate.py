@@ -9,7 +9,7 @@ from nexarch.migrate import read_migrations
 from nexarch.tenant_database import create_database, create_role, database_dsn
 from support.command import Command
 from support.database import Cluster, empty_database
-from support.services import CoreApi
+from support.services import CoreApi, owner_database
 
 pytestmark = pytest.mark.database
 
@@ -136,11 +136,8 @@ async def test_a_tenant_is_seeded_for_development_once_however_often_it_is_asked
     results = [await nexarch("migrate", "seed", tenant.slug) for _ in range(2)]
     unknown = await nexarch("migrate", "seed", "nobody")
 
-    conn = await connect(database_dsn(registry_dsn, f"tenant_{tenant.slug}"), application_name="tests")
-    try:
+    async with owner_database(core_api, tenant) as conn:
         documents = await conn.fetchval("SELECT count(*) FROM documents")
-    finally:
-        await conn.close()
     assert [result.code for result in results] == [0, 0], results[0].err
     assert documents == 1
     assert unknown.code == 3

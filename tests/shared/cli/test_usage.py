@@ -4,8 +4,8 @@ import pytest
 
 from core_api.keys import REGISTRY
 from support.command import Command
-from support.ingest import PDF, Ingest, Person, owner_database
-from support.services import CoreApi
+from support.ingest import PDF, Ingest, Person
+from support.services import CoreApi, owner_database
 
 pytestmark = pytest.mark.database
 
@@ -21,7 +21,7 @@ async def test_falsified_counters_come_right_with_the_tenant_and_in_core_api(
 ) -> None:
     slug = editor.tenant.slug
     await ingest.upload(editor, PDF)
-    async with owner_database(core_api, editor) as conn:
+    async with owner_database(core_api, editor.tenant) as conn:
         await conn.execute("UPDATE storage_usage SET used_bytes = 7000")
     right = await everywhere("usage", "recount", slug, "--json")
     async with core_api.app[REGISTRY].acquire() as registry:
