@@ -15,6 +15,7 @@ import pytest
 from core_api.passwords import Passwords
 from nexarch.db import Connection, connect
 from nexarch.postgres import PostgresServer
+from nexarch.storage.local import LocalStorage
 from support import database, js_clients
 from support.database import Cluster, TenantDatabase
 from support.ingest import Ingest, Person, ingest_settings, run_ingest, sign_in
@@ -45,6 +46,15 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A running S3 server, one for each process that runs tests; each test makes buckets of its own."""
     with run_seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
+    """An object store in a folder, with a bucket of acme."""
+    store = LocalStorage(tmp_path)
+    await store.ensure_bucket("acme")
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -71,14 +70,6 @@ async def test_of_two_who_purge_at_once_one_finds_the_document_gone(
 async def purge_in_transaction(conn: Connection, document_id: UUID) -> None:
     async with conn.transaction():
         await purge_document(conn, document_id)
-
-
-@pytest.fixture
-async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
-    store = LocalStorage(tmp_path)
-    await store.ensure_bucket("acme")
-    yield store
-    store.close()
 
 
 async def test_an_object_that_is_gone_already_does_not_keep_the_others(storage: LocalStorage) -> None:

@@ -1,8 +1,6 @@
 """What the worker removes for good, and what it leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -20,14 +18,6 @@ from support.waiting import eventually
 from support.working import working
 
 pytestmark = pytest.mark.database
-
-
-@pytest.fixture
-async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
-    store = LocalStorage(tmp_path)
-    await store.ensure_bucket("acme")
-    yield store
-    store.close()
 
 
 async def trashed(conn: Connection, storage: LocalStorage, user_id: UUID, *, days_ago: int) -> str:

@@ -22,14 +22,6 @@ TEXT = os.urandom(9_000_001)  # 35 segments, five reads
 LAST = 34  # segment
 
 
-@pytest.fixture
-async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
-    store = LocalStorage(tmp_path)
-    await store.ensure_bucket("acme")
-    yield store
-    store.close()
-
-
 async def put(storage: LocalStorage, text: bytes, chunk_size: int = 70_000) -> int:
     async def chunks() -> AsyncIterator[bytearray]:
         buffer = bytearray(chunk_size)
