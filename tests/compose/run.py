@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,15 @@ _EMAIL = "ada@example.org"
 _WORD = "Quittenbrot"
 _SMALL_FILES = 45
 _MIB = 1 << 20
+
+# Prints what a container says of itself.
+_READY = """
+import urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen('http://127.0.0.1:9000/readyz', timeout=4).status)
+except urllib.error.HTTPError as error:
+    print(error.status)
+"""
 
 
 @dataclass
@@ -65,6 +75,7 @@ class Walk:
         self.step("three workers, two dms-ingest", self.scale)
         self.step("the workers share the jobs", self.share)
         self.step("an upload goes on at the other dms-ingest", self.go_on_elsewhere)
+        self.step("core-api is away", self.without_core_api)
         self.step("rights, from outside", lambda: hardening.check_rights(stack))
         self.step("images", lambda: hardening.check_images(stack))
         self.step("logs are JSON", lambda: hardening.check_logs(stack))
@@ -248,6 +259,24 @@ class Walk:
         self.stack.wait_healthy()
         return "after the first one was killed"
 
+    def without_core_api(self) -> str:
+        """No dms-ingest is ready then, and still they do what they can: `front` leads there."""
+        content = os.urandom(8 * _MIB)
+        half = len(content) // 2
+        upload = self.announce(content)
+        self.call("PUT", f"{upload}/content?offset=0", content[:half])
+        (core,), (front,) = self.stack.containers("core-api"), self.stack.containers("front")
+        docker("stop", core)
+        try:
+            eventually(lambda: self.stack.python(front, _READY).strip() == "503", within_s=60)
+            self.call("PUT", f"{upload}/content?offset={half}", content[half:])
+            require(self.refusal("POST", f"{upload}/complete") == "503 core-api-away", "it is completed")
+        finally:
+            docker("start", core)
+        self.stack.wait_healthy()
+        self.call("POST", f"{upload}/complete", b"")
+        return "bytes are taken; completing waits for it"
+
     def host_dies(self) -> str:
         running = self.stack.compose("ps", "-q").split()
         running = [container for container in running if self.stack.inspect(container)["State"]["Running"]]
@@ -298,6 +327,16 @@ class Walk:
         request = urllib.request.Request(url, data=body, headers=given | (headers or {}), method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
+
+    def refusal(self, method: str, url: str) -> str:
+        """Status and code of a request without a body that has to be refused, and to say when to come again."""
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                raise Failed(f"{method} {url} was answered {answer.status}")
+        except urllib.error.HTTPError as error:
+            require("Retry-After" in error.headers, f"{error.status} without Retry-After")
+            return f"{error.status} {json.load(error)['type'].rpartition('/')[2]}"
 
     def call_until(self, method: str, url: str, body: bytes) -> Any:  # noqa: ANN401 - JSON
         """The same, again after a broken line: the front needs a moment to see who is gone."""

@@ -47,7 +47,6 @@ def _paused(service: Service) -> Callable[[Stack], AbstractAsyncContextManager[N
 
 
 _LINE = ("broken line", "no connection", "silent line")
-_NOT_READY = ("503 unavailable", "503 to HEAD")  # what stands before it says that no dms-ingest is ready
 
 FAULTS = (
     Fault(name="core-api killed", standing=_killed("core-api")),
@@ -60,17 +59,17 @@ FAULTS = (
         name="PostgreSQL away",
         standing=_stopped("PostgreSQL"),
         lasts="away",
-        shows=("503 database-away", "503 core-api-away", *_NOT_READY),
+        shows=("503 database-away",),
         cuts_completes=True,
     ),
     Fault(
         name="object store away",
         standing=_stopped("object store"),
         lasts="away",
-        shows=("503 storage-away", *_NOT_READY),
+        shows=("503 storage-away",),
         cuts_completes=True,
     ),
-    Fault(name="core-api away", standing=_stopped("core-api"), lasts="away", shows=("503 core-api-away", *_NOT_READY)),
+    Fault(name="core-api away", standing=_stopped("core-api"), lasts="away", shows=("503 core-api-away",)),
     Fault(
         name="staging disk full", standing=lambda stack: stack.full_disk(), lasts="away", shows=("507 staging-full",)
     ),
