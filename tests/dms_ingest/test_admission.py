@@ -53,8 +53,7 @@ async def test_a_tenant_lowers_the_limit_of_the_service_and_cannot_raise_it(
 
 async def test_content_of_another_type_is_refused_at_complete(ingest: Ingest, editor: Person) -> None:
     png = b"\x89PNG\r\n\x1a\n" + bytes(100)
-    upload_id = await ingest.open_upload(editor, len(png))
-    await ingest.put(editor, upload_id, png)
+    upload_id = await ingest.whole_upload(editor, png)
 
     status, problem = await ingest.complete(editor, upload_id)
 
@@ -67,8 +66,7 @@ async def test_content_of_another_type_is_refused_at_complete(ingest: Ingest, ed
 async def test_a_file_with_nothing_in_it_is_refused_and_its_upload_ended(
     ingest: Ingest, editor: Person, content: bytes
 ) -> None:
-    upload_id = await ingest.open_upload(editor, len(content), filename="leer.txt", mime_type="text/plain")
-    await ingest.put(editor, upload_id, content)
+    upload_id = await ingest.whole_upload(editor, content, filename="leer.txt", mime_type="text/plain")
 
     status, problem = await ingest.complete(editor, upload_id)
     again, _ = await ingest.call(editor, "GET", f"/v1/uploads/{upload_id}")
@@ -85,8 +83,7 @@ async def test_the_bytes_tell_the_type_of_a_file_whose_sender_does_not_know_it(
     admin = await sign_in(core_api, role="admin")
     generic = await ingest.upload(admin, office("word/document.xml"), mime_type="application/octet-stream")
     await ingest.call(admin, "PATCH", "/v1/settings", json={"allowed_types": ["application/octet-stream"]})
-    upload_id = await ingest.open_upload(admin, len(PDF), mime_type="application/octet-stream")
-    await ingest.put(admin, upload_id, PDF)
+    upload_id = await ingest.whole_upload(admin, PDF, mime_type="application/octet-stream")
 
     refused, problem = await ingest.complete(admin, upload_id)
     await ingest.call(admin, "PATCH", "/v1/settings", json={"allowed_types": ["application/pdf"]})

@@ -37,8 +37,7 @@ async def test_completing_again_or_at_once_gives_the_same_document(
     core_api: CoreApi, ingest: Ingest, editor: Person
 ) -> None:
     content = a_pdf(2_000_000)
-    upload_id = await ingest.open_upload(editor, len(content))
-    await ingest.put(editor, upload_id, content)
+    upload_id = await ingest.whole_upload(editor, content)
 
     at_once = await asyncio.gather(*(ingest.complete(editor, upload_id) for _ in range(5)))
     later = await ingest.complete(editor, upload_id)
@@ -56,8 +55,7 @@ async def test_of_two_processes_that_complete_at_once_one_commits_and_both_answe
     core_api: CoreApi, bus_dsn: str, ingest: Ingest, editor: Person
 ) -> None:
     content = a_pdf(2_000_000)
-    upload_id = await ingest.open_upload(editor, len(content))
-    await ingest.put(editor, upload_id, content)
+    upload_id = await ingest.whole_upload(editor, content)
 
     async with run_ingest(ingest.settings) as other:
         answers = await asyncio.gather(*(service.complete(editor, upload_id) for service in (ingest, other)))
@@ -72,8 +70,7 @@ async def held_before_its_commit(
     core_api: CoreApi, ingest: Ingest, person: Person
 ) -> AsyncIterator[tuple[str, asyncio.Task[tuple[int, object]], Connection]]:
     """An upload whose complete has stored the object and cannot add the document until the block ends."""
-    upload_id = await ingest.open_upload(person, len(PDF))
-    await ingest.put(person, upload_id, PDF)
+    upload_id = await ingest.whole_upload(person, PDF)
     async with tenant_database(core_api, person) as holder, tenant_database(core_api, person) as conn:
         async with holder.transaction():
             await holder.execute("LOCK TABLE documents IN SHARE MODE")
@@ -115,8 +112,7 @@ async def test_a_target_that_is_deleted_meanwhile_leaves_no_object(
     core_api: CoreApi, ingest: Ingest, editor: Person
 ) -> None:
     document = await ingest.upload(editor, PDF)
-    upload_id = await ingest.open_upload(editor, len(PDF), document_id=document["id"])
-    await ingest.put(editor, upload_id, PDF)
+    upload_id = await ingest.whole_upload(editor, PDF, document_id=document["id"])
     async with tenant_database(core_api, editor) as conn:
         await conn.execute("UPDATE documents SET deleted_at = now()")
 
@@ -130,8 +126,7 @@ async def test_without_core_api_nothing_is_sealed_and_complete_works_when_it_is_
     core_api: CoreApi, bus_dsn: str, editor: Person, tmp_path: Path
 ) -> None:
     async with run_ingest_over_line(core_api, bus_dsn, tmp_path) as (ingest, core_line):
-        upload_id = await ingest.open_upload(editor, len(PDF))
-        await ingest.put(editor, upload_id, PDF)
+        upload_id = await ingest.whole_upload(editor, PDF)
         await core_line.close()
 
         away, problem = await ingest.complete(editor, upload_id)
@@ -165,8 +160,7 @@ async def test_a_full_store_is_told_and_takes_nothing_and_the_upload_can_be_comp
     settings = ingest_settings(core_api, bus_dsn, tmp_path)
     with disk_at(tmp_path / "objects") as disk:
         async with run_ingest(settings) as ingest:
-            upload_id = await ingest.open_upload(editor, len(content))
-            await ingest.put(editor, upload_id, content)
+            upload_id = await ingest.whole_upload(editor, content)
             disk.resize(4 << 20)
 
             full, problem = await ingest.complete(editor, upload_id)
@@ -195,8 +189,7 @@ async def test_an_upload_of_another_tenant_is_completed_before_the_last_of_a_cro
 
 async def waits_for_its_turn(ingest: Ingest, person: Person) -> asyncio.Task[tuple[int, Any]]:
     """An upload whose complete has its staged file to itself, and goes no further."""
-    upload_id = await ingest.open_upload(person, len(PDF))
-    await ingest.put(person, upload_id, PDF)
+    upload_id = await ingest.whole_upload(person, PDF)
     completing = asyncio.create_task(ingest.complete(person, upload_id))
     staged = str(staged_file(ingest.settings, person, upload_id))
 

@@ -45,8 +45,7 @@ async def test_killed_between_the_object_and_the_commit_leaves_nothing_and_compl
     content = PDF + os.urandom(MIB)
     async with tenant_database(core_api, editor) as holder, tenant_database(core_api, editor) as conn:
         async with run_ingest_process(settings) as (ingest, process):
-            upload_id = await ingest.open_upload(editor, len(content))
-            await ingest.put(editor, upload_id, content)
+            upload_id = await ingest.whole_upload(editor, content)
             # Its transaction cannot add the document while somebody else holds the table; the object lies there then.
             transaction = holder.transaction()
             await transaction.start()
@@ -79,8 +78,7 @@ async def test_killed_between_the_commit_and_the_ring_leaves_everything_for_the_
         behind_proxy = settings.model_copy(update={"bus_dsn": SecretStr(bus_dsn)})
         async with run_ingest_process(behind_proxy) as (ingest, process):
             await ingest.upload(editor, PDF)
-            upload_id = await ingest.open_upload(editor, len(PDF))
-            await ingest.put(editor, upload_id, PDF)
+            upload_id = await ingest.whole_upload(editor, PDF)
             bus.swallow_everything()
 
             status, document = await ingest.complete(editor, upload_id)

@@ -39,14 +39,6 @@ async def set_policy(ingest: Ingest, admin: Person, policy: str) -> None:
     assert status == 200, settings
 
 
-async def whole_upload(ingest: Ingest, person: Person, content: bytes, **fields: object) -> str:
-    """An upload that lacks nothing but its completion."""
-    upload_id = await ingest.open_upload(person, len(content), **fields)
-    status, answer = await ingest.put(person, upload_id, content)
-    assert status == 200, answer
-    return upload_id
-
-
 async def used_bytes(ingest: Ingest, person: Person) -> int:
     _, usage = await ingest.call(person, "GET", "/v1/usage")
     used: int = usage["used_bytes"]
@@ -82,9 +74,7 @@ async def test_of_16_clients_that_send_the_same_bytes_at_once_one_stores_them_un
     # Two services on one staging folder and store: each completes four at a time.
     async with run_ingest(settings) as one, run_ingest(settings) as other:
         await set_policy(one, admin, policy)
-        uploads = await asyncio.gather(
-            *(whole_upload(one, admin, content, filename=f"{n}.pdf") for n in range(CLIENTS))
-        )
+        uploads = await asyncio.gather(*(one.whole_upload(admin, content, filename=f"{n}.pdf") for n in range(CLIENTS)))
 
         answers = await asyncio.gather(
             *((one, other)[n % 2].complete(admin, upload) for n, upload in enumerate(uploads))
@@ -177,7 +167,7 @@ async def test_a_document_may_return_to_an_older_file_but_not_get_the_one_it_has
     other = PDF + b"other"
     document = await ingest.upload(admin, PDF)
     await ingest.upload(admin, other, document_id=document["id"])
-    same = await whole_upload(ingest, admin, other, document_id=document["id"])
+    same = await ingest.whole_upload(admin, other, document_id=document["id"])
 
     refused, problem = await ingest.complete(admin, same)
     back = await ingest.upload(admin, PDF, document_id=document["id"])
@@ -189,7 +179,7 @@ async def test_a_document_may_return_to_an_older_file_but_not_get_the_one_it_has
 async def test_a_refused_upload_can_be_completed_once_the_other_document_is_gone(ingest: Ingest, admin: Person) -> None:
     await set_policy(ingest, admin, "reject")
     first = await ingest.upload(admin, PDF)
-    upload_id = await whole_upload(ingest, admin, PDF)
+    upload_id = await ingest.whole_upload(admin, PDF)
     refused, _ = await ingest.complete(admin, upload_id)
     await ingest.call(admin, "DELETE", f"/v1/documents/{first['id']}")
 
@@ -263,7 +253,7 @@ async def test_a_twin_that_is_known_to_be_damaged_does_not_count(
         await conn.execute("UPDATE stored_objects SET damage = 'content', checked_at = now()")
 
     second = await ingest.upload(admin, content)
-    answer = await ingest.complete(admin, await whole_upload(ingest, admin, content))
+    answer = await ingest.complete(admin, await ingest.whole_upload(admin, content))
 
     assert len(stored_files(ingest.settings, admin)) == 2
     assert await content_of(ingest, admin, second) == content

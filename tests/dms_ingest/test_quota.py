@@ -1,7 +1,6 @@
 """The tenant's quota, and the counter it is held against."""
 
 import asyncio
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from dms_ingest.purge import purge_document
 from nexarch.db import Connection
 from nexarch.usage import QuotaExceeded, Recount, recount_storage, storage_use
 from support.documents import add_document, next_revision
-from support.ingest import PDF, Ingest, Person, ingest_settings, run_ingest, sign_in, stored_files, tenant_database
+from support.ingest import Ingest, Person, a_pdf, ingest_settings, run_ingest, sign_in, stored_files, tenant_database
 from support.services import CoreApi
 
 pytestmark = pytest.mark.database
@@ -27,12 +26,6 @@ async def used(conn: Connection) -> int:
 async def set_quota(ingest: Ingest, admin: Person, quota_bytes: int | None) -> None:
     status, settings = await ingest.call(admin, "PATCH", "/v1/settings", json={"quota_bytes": quota_bytes})
     assert status == 200, settings
-
-
-async def whole_upload(ingest: Ingest, person: Person, size: int) -> str:
-    upload_id = await ingest.open_upload(person, size)
-    await ingest.put(person, upload_id, PDF + os.urandom(size - len(PDF)))
-    return upload_id
 
 
 async def test_the_counter_is_the_sum_of_what_is_stored_also_in_the_trash_until_the_purge(
@@ -89,7 +82,7 @@ async def test_concurrent_completes_never_exceed_the_quota(core_api: CoreApi, bu
     settings = ingest_settings(core_api, bus_dsn, tmp_path)
     # Two services on one staging folder and store: each completes four at a time.
     async with run_ingest(settings) as one, run_ingest(settings) as other:
-        uploads = await asyncio.gather(*(whole_upload(one, admin, 1000) for _ in range(12)))
+        uploads = await asyncio.gather(*(one.whole_upload(admin, a_pdf(1000)) for _ in range(12)))
         await set_quota(one, admin, 5500)
 
         answers = await asyncio.gather(
@@ -124,7 +117,7 @@ async def test_an_upload_refused_for_the_quota_is_kept_and_completed_when_there_
     core_api: CoreApi, ingest: Ingest
 ) -> None:
     admin = await sign_in(core_api, role="admin")
-    upload_id = await whole_upload(ingest, admin, 1000)
+    upload_id = await ingest.whole_upload(admin, a_pdf(1000))
     await set_quota(ingest, admin, 999)
 
     refused, _ = await ingest.complete(admin, upload_id)

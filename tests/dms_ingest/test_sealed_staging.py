@@ -91,8 +91,7 @@ async def test_the_digest_is_that_of_the_stored_bytes_though_another_process_wro
     changed = content[:SLOT] + b"changed" + content[SLOT + 7 :]
     settings = ingest_settings(core_api, bus_dsn, tmp_path)
     async with run_ingest(settings) as one, run_ingest(settings) as two:
-        upload_id = await one.open_upload(editor, len(content))
-        await one.put(editor, upload_id, content)
+        upload_id = await one.whole_upload(editor, content)
 
         await two.put(editor, upload_id, b"changed", SLOT)
         _, document = await one.complete(editor, upload_id)

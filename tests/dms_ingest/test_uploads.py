@@ -195,8 +195,7 @@ def staged(ingest: Ingest, person: Person) -> list[str]:
 
 
 async def test_a_complete_upload_takes_no_bytes_and_leaves_none_staged(ingest: Ingest, editor: Person) -> None:
-    upload_id = await ingest.open_upload(editor, len(PDF))
-    await ingest.put(editor, upload_id, PDF)
+    upload_id = await ingest.whole_upload(editor, PDF)
     _, document = await ingest.complete(editor, upload_id)
 
     put, problem = await ingest.put(editor, upload_id, PDF)
@@ -249,8 +248,7 @@ async def test_an_upload_of_somebody_else_or_another_tenant_is_not_there(
 
 async def test_bytes_that_the_disk_lost_are_asked_for_again(ingest: Ingest, editor: Person) -> None:
     content = a_pdf(1000)
-    upload_id = await ingest.open_upload(editor, len(content))
-    await ingest.put(editor, upload_id, content)
+    upload_id = await ingest.whole_upload(editor, content)
     os.truncate(staged_file(ingest.settings, editor, upload_id), 400)
 
     lost, problem = await ingest.complete(editor, upload_id)

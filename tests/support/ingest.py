@@ -71,16 +71,20 @@ class Ingest:
         data = BytesIO(content) if isinstance(content, bytes) else content
         return await self.call(person, "PUT", path, data=data)
 
+    async def whole_upload(self, person: Person, content: bytes, **fields: object) -> str:
+        """Announce and send all bytes; returns the upload's id, for who completes it."""
+        upload_id = await self.open_upload(person, len(content), **fields)
+        status, answer = await self.put(person, upload_id, content)
+        assert status == 200, answer
+        return upload_id
+
     async def complete(self, person: Person, upload_id: str) -> tuple[int, Any]:
         """Ask for the document."""
         return await self.call(person, "POST", f"/v1/uploads/{upload_id}/complete")
 
     async def upload(self, person: Person, content: bytes, **fields: object) -> Any:  # noqa: ANN401 - JSON
         """Announce, send and complete; returns the document."""
-        upload_id = await self.open_upload(person, len(content), **fields)
-        status, answer = await self.put(person, upload_id, content)
-        assert status == 200, answer
-        status, document = await self.complete(person, upload_id)
+        status, document = await self.complete(person, await self.whole_upload(person, content, **fields))
         assert status == 200, document
         return document
 
