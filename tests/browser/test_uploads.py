@@ -4,9 +4,14 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
+import asyncpg
 import pytest
 
+from dms_ingest.tus import TusUploads
+from dms_ingest.upload_sessions import Session
+from nexarch.auth import User
 from support.chromium import Page
 from support.faulty_line import Fault, FaultyLine, run_faulty_line
 from support.files import write_pdf
@@ -113,6 +118,28 @@ async def test_it_goes_on_over_a_line_that_breaks(
     # Over a line that is kept from before Chromium sends the broken request again itself, and tus answers it with 409.
     # Then the client asks for the offset, and sends what is missing.
     assert sent_again(line) <= len(faults) * 2 * CHUNK
+
+
+@THAT_REMEMBER
+async def test_it_asks_again_how_much_has_come_while_that_cannot_be_said(
+    client: str, open_ingest: Ingest, editor: Person, page: Page, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, asked = TusUploads.look, 0
+
+    async def look_at_last(uploads: TusUploads, user: User, session_id: UUID) -> Session:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise asyncpg.CannotConnectNowError("the database system is starting up")
+        return await look(uploads, user, session_id)
+
+    monkeypatch.setattr(TusUploads, "look", look_at_last)
+    async with run_faulty_line(open_ingest.url, Fault(4 * MIB + MIB // 2, "reset")) as line:
+        document_id = await page.run(upload(client, line.url, editor))
+
+    await check(open_ingest, editor, document_id, chosen)
+    assert asked >= 3
+    assert sent_again(line) <= 2 * CHUNK
 
 
 @THAT_REMEMBER
