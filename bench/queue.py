@@ -9,7 +9,8 @@ turns, so that other load on the machine harms both. "Ours" is the worker as the
 - `enqueue_single`, `enqueue_many`: floor: an insert, one of 20,000 rows.
 - `drain`: 20,000 jobs that do nothing. Floor: claims 100 and completes the 100 before in one statement.
 - `wake_idle`, `wake_100k_finished`: from the commit of a lone job until its handler is entered; in the second with
-  100,000 finished rows in the table. Floor: woken by a NOTIFY in a second database.
+  100,000 finished rows in the table. Floor: woken by a NOTIFY in a second database,
+  where nobody else listens, as nobody else listens where ours does.
 - `drain_after_1m`: a drain and wakes after a million jobs that ran while old ones were pruned; next to a fresh table.
 - `tenants_1000`: one worker for 1,000 tenant databases: the most connections seen, LISTEN connections among them, the
   processor's share at rest, the wake of one tenant, and the time of 1,000 rings at once with one job each.
@@ -36,6 +37,7 @@ from bench.queue_cases.stage import Stage, open_stage
 from dms_worker.__main__ import collect_rarely
 
 TENANT = "acme"
+_LONGEST_S = 1800.0  # for a case, should a job be lost
 
 CASES: dict[str, Callable[[Stage, int], Awaitable[None]]] = {
     "enqueue_single": lambda stage, part: throughput.enqueue_single(stage, TENANT, number=1000 // part),
@@ -62,7 +64,8 @@ async def main(cases: list[str], part: int) -> None:
     async with open_stage() as stage:
         await stage.add_tenant(TENANT)
         for case in cases:
-            await CASES[case](stage, part)
+            async with asyncio.timeout(_LONGEST_S):
+                await CASES[case](stage, part)
 
 
 if __name__ == "__main__":

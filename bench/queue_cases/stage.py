@@ -31,6 +31,11 @@ class Stage:
         """The registry, as the role that makes tenant databases."""
         return database.registry_core_dsn(self.cluster, _REGISTRY)
 
+    @property
+    def floor_bus_dsn(self) -> str:
+        """The bus of the floor, in a database of its own: a NOTIFY wakes all who listen in its database, in turn."""
+        return database_dsn(self.core_dsn, "postgres")
+
     def tenant_dsn(self, name: str, *, owner: bool = False) -> str:
         """The tenant's database, as the tenant's role (what services use) or as its owner."""
         if owner:
