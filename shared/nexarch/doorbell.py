@@ -146,8 +146,8 @@ class Doorbell:
             self._due.pop(tenant, None)
             self._rung[tenant] = now
         try:
-            sql = "SELECT pg_notify($1, unnest($2::text[]))"
-            await self._execute(sql, channels.JOBS, tenants)
+            # Plain NOTIFYs, all in one transaction. pg_notify() has a plan and parameters, 30 µs of a wake.
+            await self._execute("; ".join(f"NOTIFY {channels.JOBS}, {_literal(tenant)}" for tenant in tenants))
         except DATABASE_ERRORS as error:
             self.failed += len(tenants)
             for tenant in tenants:
@@ -161,14 +161,17 @@ class Doorbell:
     async def _execute(self, sql: str, *args: object) -> None:
         """Run a statement on the bus connection, opening one if need be; after any error the next call opens anew."""
         # The wait for the others counts too: on a dead bus each of them takes all of its time.
-        async with asyncio.timeout(_ANSWER_TIMEOUT_S), self._conn_lock:
+        give_up_at = time.monotonic() + _ANSWER_TIMEOUT_S
+        async with self._conn_lock:
             try:
                 if self._conn is None or self._conn.is_closed():
-                    self._conn = await connect(self._dsn, application_name=self._application_name)
-                    # A lost ring is no loss, and NOTIFY holds a lock of the whole server until its commit
-                    # is on disk.
-                    await self._conn.execute("SET synchronous_commit = off")
-                await self._conn.execute(sql, *args)
+                    async with asyncio.timeout(give_up_at - time.monotonic()):
+                        self._conn = await connect(self._dsn, application_name=self._application_name)
+                        # A lost ring is no loss, and NOTIFY holds a lock of the whole server until its commit
+                        # is on disk.
+                        await self._conn.execute("SET synchronous_commit = off")
+                # The driver's own timer: asyncio's would take 20 µs of a wake.
+                await self._conn.execute(sql, *args, timeout=give_up_at - time.monotonic())
             except BaseException:
                 self._hang_up()
                 raise
@@ -177,3 +180,8 @@ class Doorbell:
         if self._conn is not None:
             self._conn.terminate()
             self._conn = None
+
+
+def _literal(text: str) -> str:
+    """The text as a literal of SQL, for NOTIFY takes no parameters."""
+    return "'" + text.replace("'", "''") + "'"

@@ -82,6 +82,17 @@ async def test_a_ring_is_heard(bell: Doorbell, ear: Ear) -> None:
     await all_sent(bell, 1)
 
 
+async def test_a_name_is_rung_as_it_is_whatever_it_holds(bell: Doorbell, ear: Ear) -> None:
+    names = ["o'hara", "'; NOTIFY jobs, 'other", "back\\'slash\\", "ä $1 {jobs}"]
+
+    for name in names:
+        bell.ring(name)
+
+    for name in names:
+        await ear.wait_for(name)
+    assert set(ear.rings) == set(names)
+
+
 async def test_rings_in_a_burst_become_few_and_the_last_one_is_not_forgotten(bell: Doorbell, ear: Ear) -> None:
     bell.ring("acme")
     await ear.wait_for("acme")
