@@ -10,7 +10,7 @@ _MOST_CONNECTIONS: Final = 24  # open between two uses; those of running jobs an
 
 # The statements of the queue have one good plan each, through its indexes, whatever the table holds. Planned anew at
 # each run they take twice as long, and a table that looked small at the first plan must not be read from end to end.
-_SESSION: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+SESSION: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
 
 def worker_pools(
@@ -22,5 +22,5 @@ def worker_pools(
         application_name=application_name,
         max_size=max_size,
         max_connections=_MOST_CONNECTIONS,
-        session=_SESSION,
+        session=SESSION,
     )

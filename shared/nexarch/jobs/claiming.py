@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -43,16 +44,18 @@ async def claim(
     stood: until a vacuum the index leads to each of them still, and a claim from the first one walks past them all.
     Jobs that came to stand there since are found only by a claim without it: make one now and then, and at the end.
     """
+    if not limits:
+        return []
     # The lateral keeps each type in the order of its own index, however many jobs of other types stand before it.
     # ARRAY(...) runs once: a join could be planned so that the LIMIT runs again and takes more.
     # date_part, because extract counts in numeric, a quarter of a microsecond a job.
-    sql = queue.sql("""
+    statement = """
         UPDATE {jobs}
         SET status = 'processing', attempts = attempts + 1, lease = lease + 1, locked_by = $1, locked_at = now(),
             updated_at = now()
         WHERE id = ANY(ARRAY(
             SELECT picked.id
-            FROM unnest($2::text[], $3::integer[], $4::float8[]) AS wanted (job_type, slots, after)
+            FROM (VALUES {wanted}) AS wanted (job_type, slots, after)
             CROSS JOIN LATERAL (
                 SELECT id
                 FROM {jobs}
@@ -65,10 +68,24 @@ async def claim(
         ))
         RETURNING id, lease, job_type, payload::text, attempts, max_attempts, traceparent,
             date_part('epoch', now() - available_at), date_part('epoch', available_at)
-    """)
-    starts = [after.get(name, -math.inf) for name in limits]
-    rows = await conn.fetch(sql, worker, list(limits), list(limits.values()), starts)
-    return [ClaimedJob(*row) for row in rows]
+    """
+    sql = queue.sql(statement, wanted=wanted_rows(len(limits), first=2))
+    return [ClaimedJob(*row) for row in await conn.fetch(sql, worker, *wanted_values(limits, after))]
+
+
+@cache
+def wanted_rows(number: int, *, first: int) -> str:
+    """So many rows of `wanted_values` for a VALUES, as parameters from `$first` on.
+
+    Arrays would be unnested by a function, 15 µs of a claim after a rest.
+    """
+    starts = range(first, first + 3 * number, 3)
+    return ", ".join(f"(${each}::text, ${each + 1}::integer, ${each + 2}::float8)" for each in starts)
+
+
+def wanted_values(limits: Mapping[str, int], after: Mapping[str, float]) -> list[object]:
+    """Of each type its name, how many to claim, and where to begin in Unix seconds."""
+    return [value for name, slots in limits.items() for value in (name, slots, after.get(name, -math.inf))]
 
 
 async def heartbeat(

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from nexarch.db import Connection
-from nexarch.jobs.claiming import FROM_THE_FIRST, claim
+from nexarch.jobs.claiming import FROM_THE_FIRST, claim, wanted_rows, wanted_values
 from nexarch.jobs.rows import ClaimedJob, Queue
+from nexarch.jobs.settling import complete
 
 _ROUNDING_S = 0.001
 
@@ -40,6 +41,8 @@ async def complete_and_claim(
     if not finished:  # a statement that only claims takes a twentieth less
         claimed = await claim(conn, worker, limits, after=after, queue=queue)
         return Drained(set(), claimed, _reached(claimed))
+    if not limits:
+        return Drained({job.id for job in finished} - await complete(conn, finished, queue=queue), [], {})
     lost, claimed = await _both(conn, finished, worker, limits, after, queue)
     return Drained(lost, claimed, _reached(claimed))
 
@@ -55,12 +58,12 @@ async def _both(
     # Both see the table as it was before: what is finished here is `processing`, so the claim never meets it.
     # Of the finished jobs only the lost ones are told, as a row without a lease: there is hardly ever one.
     # `done` and `claimed` are the statements of `complete` and `claim`: what changes there changes here.
-    sql = queue.sql("""
+    statement = """
         WITH done AS (
             UPDATE {jobs} AS job
             SET status = 'succeeded', progress = 100, locked_at = NULL, locked_by = NULL, updated_at = now(),
                 finished_at = now()
-            FROM unnest($4::uuid[], $5::bigint[]) AS finished (id, lease)
+            FROM unnest($2::uuid[], $3::bigint[]) AS finished (id, lease)
             WHERE job.id = finished.id AND job.lease = finished.lease AND job.status = 'processing'
             RETURNING job.id
         ), claimed AS (
@@ -69,7 +72,7 @@ async def _both(
                 updated_at = now()
             WHERE id = ANY(ARRAY(
                 SELECT picked.id
-                FROM unnest($2::text[], $3::integer[], $6::float8[]) AS wanted (job_type, slots, after)
+                FROM (VALUES {wanted}) AS wanted (job_type, slots, after)
                 CROSS JOIN LATERAL (
                     SELECT id
                     FROM {jobs}
@@ -87,15 +90,15 @@ async def _both(
         SELECT id, lease, job_type, payload, attempts, max_attempts, traceparent, waited_s, due_at FROM claimed
         UNION ALL
         SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-        FROM unnest($4::uuid[]) AS finished (id)
+        FROM unnest($2::uuid[]) AS finished (id)
         WHERE id NOT IN (SELECT id FROM done)
-    """)
+    """
+    sql = queue.sql(statement, wanted=wanted_rows(len(limits), first=4))
     # In the order of their ids, like every statement that locks several rows: no two can wait for each other.
     finished = sorted(finished, key=_by_id)
     ids = [job.id for job in finished]
-    starts = [after.get(name, -math.inf) for name in limits]
     leases = [job.lease for job in finished]
-    rows = await conn.fetch(sql, worker, list(limits), list(limits.values()), ids, leases, starts)
+    rows = await conn.fetch(sql, worker, ids, leases, *wanted_values(limits, after))
     lost: set[UUID] = set()
     claimed: list[ClaimedJob] = []
     for row in rows:

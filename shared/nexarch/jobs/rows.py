@@ -23,14 +23,17 @@ class Queue(StrEnum):
     DOCUMENTS = "processing_jobs"
     NOTIFICATIONS = "notification_jobs"
 
-    def sql(self, statement: LiteralString) -> str:
-        """A statement on this queue's table, which the statement calls `{jobs}`; made once for each pair."""
-        return _with_table(self, statement)
+    def sql(self, statement: LiteralString, *, wanted: str = "") -> str:
+        """A statement on this queue's table, which the statement calls `{jobs}`; made once for each.
+
+        Where it says `{wanted}` come rows of parameters: `nexarch.jobs.claiming.wanted_rows`.
+        """
+        return _with_table(self, statement, wanted)
 
 
 @cache
-def _with_table(queue: Queue, statement: str) -> str:
-    return statement.replace("{jobs}", queue.value)
+def _with_table(queue: Queue, statement: str, wanted: str) -> str:
+    return statement.replace("{jobs}", queue.value).replace("{wanted}", wanted)
 
 
 class Status(StrEnum):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dms_worker.job_types import JobContext, JobType
+from dms_worker.pools import SESSION
 from nexarch import jobs
 from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
@@ -119,6 +120,8 @@ async def test_no_claim_takes_more_than_it_asked_for_though_many_claim_at_once_o
 
 
 async def test_the_backlog_of_one_type_does_not_slow_down_the_claim_of_another(conn: Connection) -> None:
+    for name, value in SESSION.items():
+        await conn.execute(f"SET {name} = {value}")
     await conn.execute("ANALYZE processing_jobs")
     before_s = await lone_claim_s(conn)
 
