@@ -215,7 +215,7 @@ class CoreClient:
         await self._call("GET", "/livez")
 
     async def _call(self, method: str, path: str, *, params: dict[str, str] | None = None, json: object = None) -> Any:  # noqa: ANN401 - JSON
-        trace = current_trace.get()
+        trace = current_trace()
         headers = {} if trace is None else {"traceparent": str(trace.child())}
         try:
             async with self._session.request(

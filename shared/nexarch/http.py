@@ -175,7 +175,7 @@ async def _context(request: web.Request, handler: Handler) -> web.StreamResponse
     given = request.headers.get("X-Request-Id", "")
     request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
     request[REQUEST_ID] = request_id
-    trace = tracing.continue_trace(request.headers.get("traceparent"))
+    trace = tracing.continue_trace(request.headers.get("traceparent")).trace
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=request_id, trace_id=trace.trace_id, span_id=trace.span_id)
     counters = request.app[_HTTP_METRICS]

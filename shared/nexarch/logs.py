@@ -7,7 +7,7 @@ those of `in_every_line`, which sets one variable for all: tens of thousands of 
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Literal
@@ -81,16 +81,21 @@ def without_request_bytes(record: logging.LogRecord) -> bool:
     return True
 
 
-_job_fields: ContextVar[Mapping[str, object]] = ContextVar("_job_fields", default=MappingProxyType({}))
+_job_fields: ContextVar[Callable[[], Mapping[str, object]]] = ContextVar(
+    "_job_fields", default=lambda: MappingProxyType({})
+)
 
 
-def in_every_line(fields: Mapping[str, object]) -> None:
-    """Put these fields into every line of this task and the tasks it makes; those set here before are dropped."""
+def in_every_line(fields: Callable[[], Mapping[str, object]]) -> None:
+    """Put these fields into every line of this task and the tasks it makes; those set here before are dropped.
+
+    They are asked for when there is a line: hardly any job has one.
+    """
     _job_fields.set(fields)
 
 
 def _of_the_job(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    for name, value in _job_fields.get().items():
+    for name, value in _job_fields.get()().items():
         event.setdefault(name, value)
     return event
 

@@ -13,7 +13,7 @@ _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 
 
 class Trace(NamedTuple):
-    """A span: 16-byte trace id, 8-byte span id and flags, as lower-case hexadecimal."""
+    """The ids of a span: 16 bytes of its trace, 8 of its own, and flags, as lower-case hexadecimal."""
 
     trace_id: str
     span_id: str
@@ -28,7 +28,25 @@ class Trace(NamedTuple):
         return Trace(self.trace_id, _random_hex(8), self.flags)
 
 
-current_trace: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
+class Span:
+    """What we do for one request or job. Its ids are made when somebody asks for them: hardly any job logs or calls."""
+
+    __slots__ = ("_parent", "_trace")
+
+    def __init__(self, parent: str | None) -> None:
+        self._parent = parent
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The ids: under the `traceparent` given, else at the top of a new trace."""
+        if self._trace is None:
+            parent = parse_traceparent(self._parent)
+            self._trace = parent.child() if parent else new_trace()
+        return self._trace
+
+
+_current: ContextVar[Span | None] = ContextVar("current_span", default=None)
 
 
 def new_trace() -> Trace:
@@ -54,15 +72,20 @@ def parse_traceparent(value: str | None) -> Trace | None:
     return Trace(trace_id, span_id, flags)
 
 
-def continue_trace(value: str | None) -> Trace:
-    """A span of our own: under the `traceparent` given, else at the top of a new trace. Sets `current_trace`."""
-    parent = parse_traceparent(value)
-    trace = parent.child() if parent else new_trace()
-    current_trace.set(trace)
-    return trace
+def continue_trace(value: str | None) -> Span:
+    """A span of our own, under the `traceparent` given: the current one from now on."""
+    span = Span(value)
+    _current.set(span)
+    return span
+
+
+def current_trace() -> Trace | None:
+    """The ids of the current span, or None outside any trace."""
+    span = _current.get()
+    return None if span is None else span.trace
 
 
 def traceparent() -> str | None:
     """The `traceparent` to pass on from here, or None outside any trace."""
-    trace = current_trace.get()
+    trace = current_trace()
     return None if trace is None else str(trace)

@@ -19,7 +19,7 @@ class NotFailed(Conflict):
 async def enqueue_extraction(conn: Connection, document_id: UUID, revision_id: UUID) -> UUID:
     """Queue the revision for text extraction and return the job's id, the same however often it is called."""
     payload = ExtractText(document_id=document_id, revision_id=revision_id)
-    trace = current_trace.get()
+    trace = current_trace()
     return await jobs.enqueue(
         conn,
         EXTRACT_TEXT,

@@ -30,7 +30,7 @@ async def order_check(conn: Connection, scope: Scope) -> StoreCheck:
     Call it in a transaction, arm before it and ring after the commit.
     """
     check = await open_check(conn, scope)
-    trace = current_trace.get()
+    trace = current_trace()
     await jobs.enqueue(
         conn,
         CHECK_STORE,

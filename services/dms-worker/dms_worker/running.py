@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -41,18 +42,7 @@ class Runner:
 
     async def run(self, held: HeldJob) -> None:
         """From the claim to the settled row. Cancelled for a stop it leaves the job held, to be released."""
-        job = held.job
-        trace = tracing.continue_trace(job.traceparent)
-        logs.in_every_line(
-            {
-                "trace_id": trace.trace_id,
-                "span_id": trace.span_id,
-                "tenant": held.ctx.tenant,
-                "job_id": job.id,
-                "job_type": job.job_type,
-                "attempt": job.attempts,
-            }
-        )
+        logs.in_every_line(partial(_in_logs, held, tracing.continue_trace(held.job.traceparent)))
         held.started = True
         if held.cancelled_for is not None:
             await self._cancelled(held)
@@ -158,6 +148,17 @@ _OUTCOMES: dict[jobs.Fate | None, str] = {
     jobs.Fate.CANCELLED: "cancelled",
     jobs.Fate.FOLDED: "folded",
 }
+
+
+def _in_logs(held: HeldJob, span: tracing.Span) -> dict[str, object]:
+    return {
+        "trace_id": span.trace.trace_id,
+        "span_id": span.trace.span_id,
+        "tenant": held.ctx.tenant,
+        "job_id": held.job.id,
+        "job_type": held.job.job_type,
+        "attempt": held.job.attempts,
+    }
 
 
 def _is_away(failure: Exception) -> bool:
