@@ -1,12 +1,13 @@
 """What the worker counts, under names that begin with nexarch_jobs_. No label has a tenant's name as its value."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from dms_worker.due import Reason
 from dms_worker.durations import Durations
 from dms_worker.lost import TakenBack
+from nexarch.jobs import ClaimedJob
 from nexarch.listen import Listener
 
 OUTCOMES = ("succeeded", "retried", "snoozed", "dead", "cancelled", "folded", "released", "lost")
@@ -57,6 +58,18 @@ class JobMetrics:
             self.dead_letters.labels(name)
             for outcome in OUTCOMES:
                 self.finished.labels(name, outcome)
+
+    def begun(self, claimed: Sequence[ClaimedJob], reason: Reason) -> None:
+        """These were claimed, because of a ring, a timer or the sweep, and begun."""
+        self.found[reason].inc(len(claimed))
+        numbers: dict[str, int] = {}
+        for job in claimed:
+            name = job.job_type
+            self.wait[name].observe(job.waited_s)
+            numbers[name] = numbers.get(name, 0) + 1
+        for name, number in numbers.items():
+            self.claimed[name].inc(number)
+            self.running[name].inc(number)
 
     def ended(self, job_type: str, outcome: str) -> None:
         """An attempt ended without success."""

@@ -118,11 +118,11 @@ class Turns:
                 raise
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        claimed, full, after = await self._claim(turn, conn, turn.job_types, {})
+        claimed, full, after = await self._claim(turn, visit, conn, turn.job_types, {})
         looked_ahead = False
         if full and not turn.more_known and self.due.others_wait:
             # Of a thousand tenants that wait most have one job: to see that here saves each of them a second turn.
-            self._start(visit, claimed)
+            self._start(visit, claimed, turn.reason)
             claimed = []
             looked_ahead = True
             if not await self._look_ahead(turn.tenant, conn):
@@ -136,16 +136,16 @@ class Turns:
             self.completions.turn_ends(turn.tenant)
             claims += 1
             next_claim = asyncio.create_task(
-                self._claim(turn, conn, wanted, after if claims % _FROM_THE_FIRST_EVERY else {}), name="claim"
+                self._claim(turn, visit, conn, wanted, after if claims % _FROM_THE_FIRST_EVERY else {}), name="claim"
             )
             try:
                 await asyncio.sleep(0)  # it is on its way
-                self._start(visit, claimed)
+                self._start(visit, claimed, turn.reason)
             finally:
                 claimed, full, after = await next_claim  # whatever happens: the connection is in use until then
             wanted = self._with_slots(turn, full)
         self.completions.turn_begins(turn.tenant)
-        self._start(visit, claimed)
+        self._start(visit, claimed, turn.reason)
         await asyncio.sleep(0)  # they begin before we look further
         if wanted and not self.due.closed:
             self.due.again(turn, wanted)
@@ -157,11 +157,12 @@ class Turns:
         await self._complete_and_claim(turn.tenant, conn, {}, {})
 
     async def _claim(
-        self, turn: Turn, conn: Connection, wanted: set[str], after: Mapping[str, float]
+        self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str], after: Mapping[str, float]
     ) -> tuple[list[jobs.ClaimedJob], set[str], Mapping[str, float]]:
-        """Claim once: the jobs, the types of which there may be more, and where their next claim may begin.
+        """Claim once: jobs to be begun, the types of which there may be more, and where their next claim may begin.
 
-        What was claimed from somewhere in the middle is through only when a claim from the first job says so.
+        Where there are no more the jobs are begun here, before anything is counted. What was claimed from somewhere in
+        the middle is through only when a claim from the first job says so.
         """
         limits = self.slots.take(turn.tenant, wanted, self._most_jobs(turn.tenant, wanted))
         unused = dict(limits)
@@ -169,11 +170,14 @@ class Turns:
             claimed, reached = await self._complete_and_claim(turn.tenant, conn, limits, after)
             for job in claimed:
                 unused[job.job_type] -= 1
+            full = {name for name in wanted if not unused.get(name)}
+            if not full:
+                self._start(visit, claimed, turn.reason)
+                claimed = []
+                await asyncio.sleep(0)  # they begin
         finally:
             self.slots.give_back(turn.tenant, unused)
         turn.answered |= bool(limits)  # else others took the slots on our way here, and nothing was asked
-        self.metrics.found[turn.reason].inc(len(claimed))
-        full = {name for name in wanted if not unused.get(name)}
         return claimed, full | after.keys(), {name: reached[name] for name in full & reached.keys()}
 
     def _with_slots(self, turn: Turn, wanted: set[str]) -> set[str]:
@@ -217,20 +221,15 @@ class Turns:
             await self.completions.settle(finished, lost)
         return claimed, reached
 
-    def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob]) -> None:
+    def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob], reason: Reason) -> None:
         now = time.monotonic()
         visit.users += len(claimed)
-        numbers: dict[str, int] = {}
         for job in claimed:
-            name = job.job_type
-            held = HeldJob(JobContext(visit.tenant, job, visit.pool), self.job_types[name], visit, now)
+            held = HeldJob(JobContext(visit.tenant, job, visit.pool), self.job_types[job.job_type], visit, now)
             self.held.add(held)
             held.task = asyncio.create_task(self.runner.run(held), name="job")
-            self.metrics.wait[name].observe(job.waited_s)
-            numbers[name] = numbers.get(name, 0) + 1
-        for name, number in numbers.items():
-            self.metrics.claimed[name].inc(number)
-            self.metrics.running[name].inc(number)
+        if claimed:  # counted when they have begun: a wake does not wait for that
+            asyncio.get_running_loop().call_soon(self.metrics.begun, claimed, reason)
 
     async def _look_ahead(self, tenant: str, conn: Connection) -> bool:
         async with asyncio.timeout(self.limits.timeout_s):
