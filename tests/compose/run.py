@@ -63,6 +63,7 @@ class Walk:
         stack = self.stack
         self.step("the images are built", self.build)
         self.step("it starts with a copy of .env.example", self.up)
+        self.step("a further start changes nothing", self.up_again)
         self.step("a tenant, a user, a login", self.make_tenant)
         self.step("upload, search, download", lambda: self.round_trip("first"))
         self.step("a large file, up, read and down", self.large_file)
@@ -72,10 +73,10 @@ class Walk:
         self.step("strangers who ask for no path", lambda: hardening.check_no_path(stack.core_port, stack.ingest_port))
         self.step("the audit trail has the client's address", self.address)
         self.step("a line breaks in the middle of a body", self.line_breaks)
+        self.step("core-api is away", self.without_core_api)
         self.step("three workers, two dms-ingest", self.scale)
         self.step("the workers share the jobs", self.share)
         self.step("an upload goes on at the other dms-ingest", self.go_on_elsewhere)
-        self.step("core-api is away", self.without_core_api)
         self.step("rights, from outside", lambda: hardening.check_rights(stack))
         self.step("images", lambda: hardening.check_images(stack))
         self.step("logs are JSON", lambda: hardening.check_logs(stack))
@@ -94,10 +95,18 @@ class Walk:
         return "of the tree as it is"
 
     def up(self) -> str:
-        self.stack.compose("up", "-d", "--no-build")
+        self.stack.compose("up", "-d", "--build")
         self.stack.wait_healthy()
         self.secrets = self.stack.secrets()
         return f"{len(self.stack.everything())} services healthy"
+
+    def up_again(self) -> str:
+        """Else whoever scales, or changes one variable, restarts everything, Postgres included."""
+        before = self.stack.everything()
+        self.stack.compose("up", "-d")
+        self.stack.wait_healthy()
+        require(self.stack.everything() == before, "containers were made anew")
+        return f"{len(before)} containers stayed"
 
     def make_tenant(self) -> str:
         operator = {"NEXARCH_OPERATOR_TOKEN": self.operator}
@@ -210,6 +219,27 @@ class Walk:
         body = {"filename": "announced.bin", "mime_type": "application/octet-stream", "size": len(content)}
         return f"{url}/{self.call('POST', url, json.dumps(body).encode())['id']}"
 
+    def without_core_api(self) -> str:
+        """dms-ingest is not ready then, and still it does what it can: `front` leads there.
+
+        Of two, the other one would lack the key of the staged bytes.
+        """
+        content = os.urandom(8 * _MIB)
+        half = len(content) // 2
+        upload = self.announce(content)
+        self.call("PUT", f"{upload}/content?offset=0", content[:half])
+        (core,), (front,) = self.stack.containers("core-api"), self.stack.containers("front")
+        docker("kill", core)  # for good: Docker starts again what died by itself
+        try:
+            eventually(lambda: self.stack.python(front, _READY).strip() == "503", within_s=60)
+            self.call("PUT", f"{upload}/content?offset={half}", content[half:])
+            require(self.refusal("POST", f"{upload}/complete") == "503 core-api-away", "it is completed")
+        finally:
+            docker("start", core)
+        self.stack.wait_healthy()
+        self.call("POST", f"{upload}/complete", b"")
+        return "bytes are taken; completing waits for it"
+
     def scale(self) -> str:
         self.stack.compose("up", "-d", "--no-build", "--scale", "dms-worker=3", "--scale", "dms-ingest=2")
         self.stack.wait_healthy()
@@ -258,24 +288,6 @@ class Walk:
         self.compare(document["id"], file)
         self.stack.wait_healthy()
         return "after the first one was killed"
-
-    def without_core_api(self) -> str:
-        """No dms-ingest is ready then, and still they do what they can: `front` leads there."""
-        content = os.urandom(8 * _MIB)
-        half = len(content) // 2
-        upload = self.announce(content)
-        self.call("PUT", f"{upload}/content?offset=0", content[:half])
-        (core,), (front,) = self.stack.containers("core-api"), self.stack.containers("front")
-        docker("stop", core)
-        try:
-            eventually(lambda: self.stack.python(front, _READY).strip() == "503", within_s=60)
-            self.call("PUT", f"{upload}/content?offset={half}", content[half:])
-            require(self.refusal("POST", f"{upload}/complete") == "503 core-api-away", "it is completed")
-        finally:
-            docker("start", core)
-        self.stack.wait_healthy()
-        self.call("POST", f"{upload}/complete", b"")
-        return "bytes are taken; completing waits for it"
 
     def host_dies(self) -> str:
         running = self.stack.compose("ps", "-q").split()
