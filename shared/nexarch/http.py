@@ -191,12 +191,18 @@ async def _context(request: web.Request, handler: Handler) -> web.StreamResponse
             status = redirect.status
             raise
         finally:
-            seconds = time.monotonic() - started
-            counters.requests.labels(request.method, route, str(status)).inc()
-            counters.seconds.labels(request.method, route).observe(seconds)
-            if route not in _QUIET or status >= HTTPStatus.BAD_REQUEST:
-                log.info("request", method=request.method, route=route, status=status, ms=round(seconds * 1000, 1))
+            took = time.monotonic() - started
+            # When the loop comes to it, the answer is on its way.
+            asyncio.get_running_loop().call_soon(_note, counters, request.method, route, status, took)
     return response
+
+
+def _note(counters: HttpMetrics, method: str, route: str, status: int, seconds: float) -> None:
+    """Count a request that was answered, and log it."""
+    counters.requests.labels(method, route, str(status)).inc()
+    counters.seconds.labels(method, route).observe(seconds)
+    if route not in _QUIET or status >= HTTPStatus.BAD_REQUEST:
+        log.info("request", method=method, route=route, status=status, ms=round(seconds * 1000, 1))
 
 
 async def _drain(app: web.Application) -> None:

@@ -5,7 +5,7 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -35,33 +35,47 @@ def file(staged: StagedFile) -> SealedFile:
     return SealedFile(staged, bytes(32), SESSION)
 
 
+def reaches(writer: StagedWriter, count: int) -> Callable[[], Awaitable[bool]]:
+    async def is_there() -> bool:
+        return writer.written >= count
+
+    return is_there
+
+
 def content_of(file: SealedFile, size: int) -> bytes:
     buffer = bytearray(size)
     file.read_into(memoryview(buffer), 0)
     return bytes(buffer)
 
 
-async def test_a_buffer_is_filled_again_only_when_its_bytes_are_hashed(file: SealedFile) -> None:
-    digest, hashing = RunningDigest(), threading.Event()
-    digest.then(lambda: hashing.wait(15))  # the hash lags behind
-    writer = StagedWriter(file, 0, Buffers(SLOT), digest)
+async def test_a_buffer_is_filled_again_only_when_its_bytes_are_hashed(tmp_path: Path) -> None:
+    buffers, hashing, staging = Buffers(SLOT, keep=16), threading.Event(), Staging(tmp_path)
+    content = os.urandom(20 * SLOT)
+    files = [staging.open_shared("acme", UUID(int=number)) for number in range(3)]
+    digests = [RunningDigest() for _ in files]
+    for digest in digests:
+        digest.then(lambda: hashing.wait(15))  # the hash lags behind
+    writers = [
+        StagedWriter(SealedFile(file, bytes(32), UUID(int=number)), 0, buffers, digest)
+        for number, (file, digest) in enumerate(zip(files, digests, strict=True))
+    ]
 
-    async def is_far() -> bool:
-        return writer.written >= 2 * SLOT
-
-    taking = asyncio.create_task(writer.take(memoryview(CONTENT)))
-    await eventually(is_far)
-    done, _ = await asyncio.wait([taking], timeout=0.2)
-    written = writer.written
+    written, takers = list[int](), list[asyncio.Task[None]]()
+    for writer, most in zip(writers, (12, 4, 4), strict=True):  # the first has more while there are plenty
+        takers.append(asyncio.create_task(writer.take(memoryview(content))))
+        await eventually(reaches(writer, most * SLOT))
+        await asyncio.wait(takers[-1:], timeout=0.2)
+        written.append(writer.written)
     hashing.set()
-    await taking
-    await writer.finish()
+    await asyncio.gather(*takers)
+    await asyncio.gather(*(writer.finish() for writer in writers))
 
-    assert not done
-    assert written < len(CONTENT) // SLOT * SLOT, "memory is bounded"
-    assert writer.written == len(CONTENT)
-    assert await asyncio.to_thread(digest.digest) == hashlib.sha256(CONTENT).digest()
-    assert content_of(file, len(CONTENT)) == CONTENT
+    assert written == [12 * SLOT, 4 * SLOT, 4 * SLOT], "memory is bounded"
+    for writer, digest in zip(writers, digests, strict=True):
+        assert writer.written == len(content)
+        assert await asyncio.to_thread(digest.digest) == hashlib.sha256(content).digest()
+    for file in files:
+        file.close()
 
 
 @pytest.mark.parametrize("follows", [True, False])
@@ -102,7 +116,7 @@ async def test_after_a_write_that_failed_nothing_counts_and_nothing_is_written_b
         return real_write(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", write)
-    writer = StagedWriter(file, 0, Buffers(SLOT), digest)
+    writer = StagedWriter(file, 0, Buffers(SLOT, keep=4), digest)
 
     with pytest.raises(raised) as caught:
         await writer.take(memoryview(CONTENT))

@@ -22,6 +22,10 @@ class Buffers:
         self._lent = 0
         self._idle: list[memoryview] = []
 
+    def plenty(self) -> bool:
+        """Whether so few are out that one who has some may take more, to be faster."""
+        return self._lent < self._keep
+
     def take(self) -> memoryview:
         """A buffer with whatever is in it, until it is given back."""
         self._lent += 1

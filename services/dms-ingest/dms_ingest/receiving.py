@@ -7,8 +7,8 @@ came before it are written and recorded.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
 from uuid import UUID
@@ -148,18 +148,22 @@ class Receiver:
         finally:
             await self._give_back(user.tenant, session.id, file)
 
-    @asynccontextmanager
-    async def free(self, tenant: str, session_id: UUID) -> AsyncIterator[StagedFile | None]:
-        """The staged file with nobody else in it; None if there is none yet, or somebody is in it."""
+    @contextmanager
+    def free(self, tenant: str, session_id: UUID) -> Iterator[StagedFile | None]:
+        """The staged file with nobody else in it; None if there is none yet, or somebody is in it.
+
+        For a file that this process had open a moment ago: the kernel knows it still, and to open, lock and close it
+        takes 20 us and no disk. Two hops to a thread and back took 0.7 of the 8 ms of a chunk.
+        """
         try:
-            file = await run_in_thread(self._staging.open_alone, tenant, session_id, make=False)
+            file = self._staging.open_alone(tenant, session_id, make=False)
         except (Busy, FileNotFoundError):
             yield None
             return
         try:
             yield file
         finally:
-            await run_in_thread(file.close)
+            file.close()
 
     @asynccontextmanager
     async def alone(self, tenant: str, session_id: UUID, *, to_complete: bool = False) -> AsyncIterator[StagedFile]:

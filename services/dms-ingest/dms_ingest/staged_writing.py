@@ -11,7 +11,10 @@ from dms_ingest.running_digest import RunningDigest
 from dms_ingest.sealed_file import SealedFile
 from dms_ingest.staging import StagingFull
 
-_MOST = 4  # buffers of one writer: one is filled, one written, one hashed, and one evens out
+# Buffers of one writer: one is filled, one written, one hashed, and one evens out. While there are plenty, the digest
+# may lag further behind: then it catches up while the database records what came and the next request is on its way.
+_ENOUGH = 4
+_MOST = 12
 
 
 class StagedWriter:
@@ -70,7 +73,7 @@ class StagedWriter:
     async def _buffer(self) -> memoryview:
         """The buffer to fill; waits while all are out."""
         while self._filling is None:
-            if self._out < _MOST:
+            if self._out < _ENOUGH or (self._out < _MOST and self._buffers.plenty()):
                 self._out += 1
                 self._filling = self._buffers.take()
             else:

@@ -6,7 +6,7 @@ share the folder and between two who opened the file in one process, and end wit
 of one byte far beyond the end keeps the file still while it is sealed as an object: those who write hold it together,
 who completes holds it alone. The bytes themselves are locked while they are written.
 
-All functions block: call them in threads.
+All functions block: call them in threads, unless the file was open a moment ago.
 """
 
 import errno

@@ -185,7 +185,7 @@ class TusUploads:
 
     async def _append(self, user: User, session_id: UUID, chunk: Chunk) -> Session:
         if self._owners.get(session_id) == user.id:
-            async with self._receiver.free(user.tenant, session_id) as file:
+            with self._receiver.free(user.tenant, session_id) as file:
                 if file is not None:  # as nearly always after the first chunk: then one look at the row is enough
                     return await self._append_alone(user, session_id, chunk, file)
         # Nobody is cut off or kept out, and no file made, for what is not theirs or takes no bytes.
