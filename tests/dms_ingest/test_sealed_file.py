@@ -239,7 +239,7 @@ async def test_a_writer_that_is_cancelled_writes_what_it_took(tmp_path: Path) ->
 
 
 async def test_a_full_disk_ends_the_writing_with_the_last_slot_that_went_in(tmp_path: Path) -> None:
-    content = os.urandom(4 * SLOT)
+    content = os.urandom(8 * SLOT)  # more than the writer may hold in memory
     with opened(tmp_path) as file:
         written = writer(file, 0)
         with files_at_most(2 * STRIDE + HEADER + 100_000):
