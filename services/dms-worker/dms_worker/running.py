@@ -12,7 +12,7 @@ import structlog
 
 from dms_worker.completions import Completions
 from dms_worker.held import HeldJob
-from dms_worker.job_types import DeadJob, HookFailed, PermanentError, Snooze
+from dms_worker.job_types import DeadJob, HookFailed, JobContext, PermanentError, Snooze
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs, logs, tracing
 from nexarch.core_client import CoreApiAway
@@ -42,7 +42,8 @@ class Runner:
 
     async def run(self, held: HeldJob) -> None:
         """From the claim to the settled row. Cancelled for a stop it leaves the job held, to be released."""
-        logs.in_every_line(partial(_in_logs, held, tracing.continue_trace(held.job.traceparent)))
+        # Of `ctx`, not of `held`, which knows this task, and so these variables: such a cycle is garbage for long.
+        logs.in_every_line(partial(_in_logs, held.ctx, tracing.continue_trace(held.job.traceparent)))
         held.started = True
         if held.cancelled_for is not None:
             await self._cancelled(held)
@@ -150,14 +151,14 @@ _OUTCOMES: dict[jobs.Fate | None, str] = {
 }
 
 
-def _in_logs(held: HeldJob, span: tracing.Span) -> dict[str, object]:
+def _in_logs(ctx: JobContext, span: tracing.Span) -> dict[str, object]:
     return {
         "trace_id": span.trace.trace_id,
         "span_id": span.trace.span_id,
-        "tenant": held.ctx.tenant,
-        "job_id": held.job.id,
-        "job_type": held.job.job_type,
-        "attempt": held.job.attempts,
+        "tenant": ctx.tenant,
+        "job_id": ctx.job.id,
+        "job_type": ctx.job.job_type,
+        "attempt": ctx.job.attempts,
     }
 
 
