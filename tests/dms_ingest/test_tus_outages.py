@@ -144,9 +144,9 @@ async def test_a_database_that_breaks_off_costs_the_last_byte_alone(core_api: Co
     assert (await document_of(tus, answer.document_id))[2] == hashlib.sha256(content).hexdigest()
 
 
-async def test_a_commit_that_arrived_though_its_answer_did_not_is_a_document(
-    tus: Tus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def commits_unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit of every upload arrives, and the line to the database breaks before its answer."""
     publish = Publisher.publish
 
     async def publish_unheard(publisher: Publisher, user: User, session: Session, stored: NewRevision) -> bool:
@@ -154,6 +154,10 @@ async def test_a_commit_that_arrived_though_its_answer_did_not_is_a_document(
         raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 
     monkeypatch.setattr(Publisher, "publish", publish_unheard)
+
+
+@pytest.mark.usefixtures("commits_unheard")
+async def test_a_commit_that_arrived_though_its_answer_did_not_is_a_document(tus: Tus) -> None:
     path = await tus.create(SIZE)
     await tus.ingest.put(tus.person, id_of(path), a_pdf(SIZE))
 
@@ -161,6 +165,19 @@ async def test_a_commit_that_arrived_though_its_answer_did_not_is_a_document(
 
     assert (head.status, head.offset) == (200, SIZE)
     assert head.document_id is not None
+    assert await number_of_documents(tus) == 1
+
+
+@pytest.mark.usefixtures("commits_unheard")
+async def test_an_upload_in_one_request_is_created_if_its_commit_arrived(tus: Tus) -> None:
+    """With 503 its client would send the file again: there would be two documents."""
+    announced = VERSION | {"Upload-Length": str(SIZE), "Content-Type": CHUNK_TYPE} | metadata(filename="a.pdf")
+
+    created = await tus.call("POST", "/files/", announced, a_pdf(SIZE))
+    head = await tus.head(created.headers["Location"])
+
+    assert (created.status, created.offset, head.offset) == (201, SIZE, SIZE)
+    assert created.document_id == head.document_id is not None
     assert await number_of_documents(tus) == 1
 
 

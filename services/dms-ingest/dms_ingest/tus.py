@@ -7,7 +7,7 @@ open blocks nobody, and two that send at one offset never mix.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -108,7 +108,8 @@ class TusUploads:
     async def create(self, user: User, new: NewSession, first: Chunk | None) -> Session:
         """Open an upload and take its first chunk; nobody learns the id of one whose first chunk failed: it is ended.
 
-        Raises what `append` and `create_session` raise.
+        Unless it is complete: the commit may arrive though its answer does not. Raises what `append` and
+        `create_session` raise.
         """
         async with self._tenants.acquire(user.tenant) as conn:
             session = await create_session(
@@ -117,8 +118,12 @@ class TusUploads:
         try:
             return await self._finish(user, session) if first is None else await self.append(user, session.id, first)
         except Exception:  # whatever it was, it goes up when the upload is ended
-            with suppress(UploadNotFound, UploadLocked):  # then it is ended, or somebody sees to it
-                await self.end(user, session.id)
+            try:
+                await self._end_open(user, session.id)
+            except UploadClosed:
+                return await self._get(user, session.id)
+            except (UploadNotFound, UploadLocked):  # then it is ended, or somebody sees to it
+                pass
             raise
 
     async def concatenate(self, user: User, new: NewSession, parts: Sequence[UUID]) -> Session:
@@ -176,10 +181,15 @@ class TusUploads:
         Raises UploadNotFound and UploadLocked.
         """
         try:
-            await end_upload(self._tenants, self._staging, self._receiver, self._completer, user, session_id)
+            await self._end_open(user, session_id)
         except UploadClosed:
             async with self._tenants.acquire(user.tenant) as conn:
                 await delete_complete(conn, session_id)
+
+    async def _end_open(self, user: User, session_id: UUID) -> None:
+        """End an upload. Raises UploadNotFound, UploadLocked and UploadClosed."""
+        try:
+            await end_upload(self._tenants, self._staging, self._receiver, self._completer, user, session_id)
         except UploadCompleting as error:
             raise UploadLocked(error.detail, retry_after_s=1) from error
 
