@@ -204,6 +204,14 @@ def test_a_volume_of_secrets_is_seen_by_its_holder_and_by_those_that_fill_it() -
         assert len(who & ONCE) == 1
 
 
+def test_what_is_built_is_an_image_of_its_own_name_and_of_the_version_that_is_set() -> None:
+    """Under a name for two, compose 2 takes the one for outdated as soon as the other is built."""
+    built = {name: described["image"] for name, described in CONTAINERS.items() if "build" in described}
+
+    assert built == {name: f"nexarch/{name}:${{NEXARCH_VERSION:-{example()[0]['NEXARCH_VERSION']}}}" for name in built}
+    assert set(built) == {*SETTINGS, *ONCE, "front"}
+
+
 def test_the_images_are_of_this_version() -> None:
     versions = {
         tomllib.loads(path.read_text())["project"]["version"]
