@@ -308,6 +308,20 @@ async def test_bytes_that_the_disk_lost_are_asked_for_again(tus: Tus) -> None:
     assert (await document_of(tus, answer.document_id))[2] == hashlib.sha256(content).hexdigest()
 
 
+async def test_a_last_chunk_before_which_the_disk_lost_bytes_is_told_where_to_go_on(tus: Tus) -> None:
+    content = a_pdf(1_000_000)
+    path = await tus.create(len(content))
+    await tus.patch(path, 0, content[:900_000])
+    os.truncate(staged_file(tus.ingest.settings, tus.person, path.rpartition("/")[2]), 300_000)
+
+    last = await tus.patch(path, 900_000, content[900_000:])
+    again = await tus.patch(path, last.offset, content[last.offset :])
+
+    assert (last.status, last.document_id) == (409, None), "a 204 would say that what came before is kept"
+    assert last.offset <= 300_000
+    assert (await document_of(tus, again.document_id))[2] == hashlib.sha256(content).hexdigest()
+
+
 # --- termination
 
 
