@@ -13,7 +13,8 @@ turns, so that other load on the machine harms both. "Ours" is the worker as the
   where nobody else listens, as nobody else listens where ours does.
 - `drain_after_1m`: a drain and wakes after a million jobs that ran while old ones were pruned; next to a fresh table.
 - `tenants_1000`: one worker for 1,000 tenant databases: the most connections seen, LISTEN connections among them, the
-  processor's share at rest, the wake of one tenant, and the time of 1,000 rings at once with one job each.
+  processor's share at rest, the wake of one tenant (floor: a new connection to its database and one commit), and the
+  time of 1,000 rings at once with one job each.
 - `fairness`: a tenant has 10,000 jobs of 10 ms; the longest wait of another's single job.
 - `bell_cost`: commits a second on 8 connections with the bell, as a share of those without.
 """
@@ -48,7 +49,7 @@ CASES: dict[str, Callable[[Stage, int], Awaitable[None]]] = {
         stage, TENANT, case="wake_100k_finished", number=300 // part, finished=100_000 // part
     ),
     "tenants_1000": lambda stage, part: tenants.tenants_1000(
-        stage, tenants=1000 // part, wakes=100 // part, idle_s=20 / part
+        stage, tenants=1000 // part, wakes=300 // part, idle_s=20 / part
     ),
     "drain_after_1m": lambda stage, part: aged.drain_after_1m(
         stage, run=1_000_000 // part, drained=20_000 // part, wakes=100 // part
