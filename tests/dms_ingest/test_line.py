@@ -1,6 +1,7 @@
 """A line that is broken off by others."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -11,18 +12,19 @@ from nexarch.errors import Conflict
 async def test_a_line_may_be_cut_by_several_before_the_first_cut_has_come_through() -> None:
     reading, told, let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def read() -> bytes:
-        """Like a thread, which ends when it is done and not when it is to."""
-        reading.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            told.set()
-            await let_go.wait()
-        return b""
+    class Stubborn:
+        async def read_into(self, _room: memoryview, _took: Callable[[int], None]) -> bool:
+            """Like a thread, which ends when it is done and not when it is to."""
+            reading.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                told.set()
+                await let_go.wait()
+            return False
 
-    line = Line(read, idle_s=60)
-    piece = asyncio.create_task(line.next())
+    line = Line(Stubborn(), idle_s=60)
+    piece = asyncio.create_task(line.read_into(memoryview(bytearray(1)), print))
     await reading.wait()
 
     line.cut(Conflict("first"))

@@ -23,6 +23,7 @@ from dms_ingest.sealed_file import BytesLost, SealedFile
 from dms_ingest.slots import HEADER, SLOT, STRIDE
 from dms_ingest.staged_writing import StagedWriter
 from dms_ingest.staging import Staging, StagingFull
+from support.staging import take
 
 SESSION = UUID("01990000-0000-7000-8000-000000000000")
 KEY = os.urandom(32)
@@ -114,7 +115,7 @@ def test_chunks_in_any_order_and_again_in_pieces_of_any_size_make_the_file(
             with opened(tmp_path, session_id) as file:
                 written = writer(file, start)
                 for position in range(start, end, piece_size):
-                    await written.take(memoryview(content)[position : min(position + piece_size, end)])
+                    await take(written, content[position : min(position + piece_size, end)])
                 await written.finish()
             assert (written.taken, written.written, written.full) == (end, end, False)
 
@@ -224,7 +225,7 @@ async def test_a_writer_that_is_cancelled_writes_what_it_took(tmp_path: Path) ->
 
         async def send() -> None:
             for position in range(0, len(content), 1000):
-                await written.take(memoryview(content)[position : position + 1000])
+                await take(written, content[position : position + 1000])
                 if written.taken >= 10 * BUFFER:
                     passed.set()
 
@@ -244,7 +245,7 @@ async def test_a_full_disk_ends_the_writing_with_the_last_slot_that_went_in(tmp_
         written = writer(file, 0)
         with files_at_most(2 * STRIDE + HEADER + 100_000):
             with pytest.raises(StagingFull):
-                await written.take(memoryview(content))
+                await take(written, content)
             await written.finish()
 
     assert written.full

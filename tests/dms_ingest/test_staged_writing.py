@@ -17,6 +17,7 @@ from dms_ingest.sealed_file import SealedFile
 from dms_ingest.slots import SLOT, STRIDE
 from dms_ingest.staged_writing import StagedWriter
 from dms_ingest.staging import StagedFile, Staging, StagingFull
+from support.staging import take
 from support.waiting import eventually
 
 SESSION = UUID("01990000-0000-7000-8000-000000000000")
@@ -62,7 +63,7 @@ async def test_a_buffer_is_filled_again_only_when_its_bytes_are_hashed(tmp_path:
 
     written, takers = list[int](), list[asyncio.Task[None]]()
     for writer, most in zip(writers, (12, 4, 4), strict=True):  # the first has more while there are plenty
-        takers.append(asyncio.create_task(writer.take(memoryview(content))))
+        takers.append(asyncio.create_task(take(writer, content)))
         await eventually(reaches(writer, most * SLOT))
         await asyncio.wait(takers[-1:], timeout=0.2)
         written.append(writer.written)
@@ -90,7 +91,7 @@ async def test_buffers_that_several_writers_share_never_mix(tmp_path: Path, *, f
         for start in range(0, len(content), 300_000):  # as many short requests
             writer = StagedWriter(file, start, buffers, digest)
             for piece in range(start, min(start + 300_000, len(content)), 70_000):
-                await writer.take(memoryview(content)[piece : min(piece + 70_000, start + 300_000)])
+                await take(writer, content[piece : min(piece + 70_000, start + 300_000)])
             await writer.finish()
         stored = await asyncio.to_thread(content_of, file, len(content))
         staged.close()
@@ -119,7 +120,7 @@ async def test_after_a_write_that_failed_nothing_counts_and_nothing_is_written_b
     writer = StagedWriter(file, 0, Buffers(SLOT, keep=4), digest)
 
     with pytest.raises(raised) as caught:
-        await writer.take(memoryview(CONTENT))
+        await take(writer, CONTENT)
 
     assert type(caught.value) is raised
     assert (writer.written, digest.position, writer.full) == (2 * SLOT, 2 * SLOT, raised is StagingFull)
@@ -140,7 +141,7 @@ async def test_what_is_written_counts_only_when_it_lies_in_the_file(
     monkeypatch.setattr(os, "pwrite", write)
     writer = StagedWriter(file, 0, Buffers(SLOT))
 
-    await writer.take(memoryview(CONTENT)[:SLOT])
+    await take(writer, CONTENT[:SLOT])
     await asyncio.to_thread(writing.wait, 15)
     before = writer.written
     go_on.set()
@@ -152,8 +153,8 @@ async def test_what_is_written_counts_only_when_it_lies_in_the_file(
 async def test_all_buffers_are_given_back_also_by_a_writer_who_was_cancelled(file: SealedFile) -> None:
     buffers, digest = Buffers(SLOT), RunningDigest()
     writer = StagedWriter(file, 0, buffers, digest)
-    await writer.take(memoryview(CONTENT)[: 3 * SLOT + 5])
-    taking = asyncio.create_task(writer.take(memoryview(CONTENT)[3 * SLOT + 5 :]))
+    await take(writer, CONTENT[: 3 * SLOT + 5])
+    taking = asyncio.create_task(take(writer, CONTENT[3 * SLOT + 5 :]))
     await asyncio.sleep(0)  # it begins
     taking.cancel()
     await asyncio.gather(taking, return_exceptions=True)
@@ -177,7 +178,7 @@ async def test_what_is_going_to_be_synced_is_on_its_way_to_the_disk_before(
     monkeypatch.setattr(os, "posix_fadvise", note)
     for durable in (False, True):
         writer = StagedWriter(file, 0, Buffers(SLOT), durable=durable)
-        await writer.take(memoryview(CONTENT)[: 2 * SLOT])
+        await take(writer, CONTENT[: 2 * SLOT])
         await writer.finish()
 
     assert begun == [(0, STRIDE), (STRIDE, STRIDE)]

@@ -5,7 +5,7 @@ again for the same file of the same parts, because an answer was lost, gets the 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -88,7 +88,7 @@ class Concatenator:
             if final.state == "open":
                 reader = _Reader(self._staging, self._keys, user, parts, final.offset())
                 try:
-                    await self._receiver.receive_into(file, user, final, final.offset(), reader.read)
+                    await self._receiver.receive_into(file, user, final, final.offset(), reader)
                 except _PartLost as error:
                     async with self._tenants.acquire(user.tenant) as conn:
                         await forget_received(conn, error.part_id, [error.lost])
@@ -132,19 +132,21 @@ class _Reader:
         self._skip = start
         self._buffer = memoryview(bytearray(_PIECE))
 
-    async def read(self) -> bytes:
-        """Some bytes of the part that is next, b"" after the last; raises _PartLost and as `StagingKeys.lend` does."""
+    async def read_into(self, room: memoryview, took: Callable[[int], None]) -> bool:
+        """As `Source` says, from the part that is next; raises _PartLost and as `StagingKeys.lend` does."""
         while self._pending and self._skip >= self._pending[0].size_bytes:
             self._skip -= self._pending.pop(0).size_bytes
         if not self._pending:
-            return b""
+            return False
         part = self._pending[0]
         # Up to where a piece ends in the part: so every slot is opened once.
-        most = min(_PIECE - self._skip % _PIECE, part.size_bytes - self._skip)
+        most = min(len(room), _PIECE - self._skip % _PIECE, part.size_bytes - self._skip)
         async with self._keys.lend(self._user, part.id) as key:
             await run_in_thread(self._read_in_thread, part.id, key, most)
         self._skip += most
-        return bytes(self._buffer[:most])
+        room[:most] = self._buffer[:most]
+        took(most)
+        return True
 
     def _read_in_thread(self, part_id: UUID, key: bytes, most: int) -> None:
         file = self._open(part_id)

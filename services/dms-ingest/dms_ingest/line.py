@@ -1,7 +1,8 @@
 """The line that the bytes of one request come over: it may fall silent, and be broken off from this side too."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 from nexarch.errors import Conflict, NexarchError
 
@@ -17,18 +18,28 @@ class LineSilent(Conflict):
     title = "The line was silent for too long"
 
 
-class Line:
-    """The body of one request, which either side may break off. `read` returns some bytes, b"" at the end."""
+class Source(Protocol):
+    """Where the bytes of a request come from."""
 
-    def __init__(self, read: Callable[[], Awaitable[bytes]], idle_s: float) -> None:
-        self._read = read
+    async def read_into(self, room: memoryview, took: Callable[[int], None]) -> bool:
+        """Put some bytes into the room, from its start on; returns False at the end, when there are none.
+
+        `took` is told at once how many more lie there: a caller who is cancelled has not lost them.
+        """
+
+
+class Line:
+    """The body of one request, which either side may break off."""
+
+    def __init__(self, source: Source, idle_s: float) -> None:
+        self._source = source
         self._idle_s = idle_s
         self._deadline: asyncio.Timeout | None = None
         self._cut: NexarchError | None = None
         self._ends_at = 0.0  # once cut
 
-    async def next(self) -> bytes:
-        """The next bytes; raises what the line raises, LineSilent, and after `cut` what it was given.
+    async def read_into(self, room: memoryview, took: Callable[[int], None]) -> bool:
+        """As the source does; raises what that raises, LineSilent, and after `cut` what it was given.
 
         What has arrived by the time of the cut is given out first: its sender thinks it is here.
         """
@@ -37,7 +48,7 @@ class Line:
             raise self._cut
         try:
             async with asyncio.timeout(self._idle_s if self._cut is None else _PAUSE_S) as self._deadline:
-                return await self._read()
+                return await self._source.read_into(room, took)
         except TimeoutError as error:
             if self._cut is not None:
                 raise self._cut from error

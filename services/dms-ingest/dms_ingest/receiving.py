@@ -17,7 +17,7 @@ import structlog
 
 from dms_ingest.buffers import Buffers
 from dms_ingest.checksums import Checksum
-from dms_ingest.line import Line
+from dms_ingest.line import Line, Source
 from dms_ingest.running_digest import RunningDigest, RunningDigests
 from dms_ingest.sealed_file import SealedFile
 from dms_ingest.staged_writing import StagedWriter
@@ -133,10 +133,10 @@ class Receiver:
             raise BeyondEnd(f"The upload was announced with {size} bytes.", size=size)
         return session
 
-    async def receive(self, user: User, session: Session, offset: int, read: Callable[[], Awaitable[bytes]]) -> Session:
-        """Take bytes in from `offset` on until `read` returns none, however often they come; returns the session then.
+    async def receive(self, user: User, session: Session, offset: int, source: Source) -> Session:
+        """Take bytes in from `offset` on until `source` ends, however often they come; returns the session then.
 
-        Raises what `read` raises, and BeyondEnd, LineSilent, StagingFull, UploadCompleting, UploadNotFound,
+        Raises what `source` raises, and BeyondEnd, LineSilent, StagingFull, UploadCompleting, UploadNotFound,
         UploadScattered, and CoreApiAway where the session's key cannot be had.
         """
         try:
@@ -144,7 +144,7 @@ class Receiver:
         except Busy as error:
             raise UploadCompleting("The upload is being completed or ended.") from error
         try:
-            return await self.receive_into(file, user, session, offset, read)
+            return await self.receive_into(file, user, session, offset, source)
         finally:
             await self._give_back(user.tenant, session.id, file)
 
@@ -193,14 +193,14 @@ class Receiver:
         user: User,
         session: Session,
         offset: int,
-        read: Callable[[], Awaitable[bytes]],
+        source: Source,
         checksum: Checksum | None = None,
     ) -> Session:
         """Take bytes into an open file, as `receive` does; with a checksum all of them count or, on any error, none.
 
         Raises ChecksumMismatch and what `receive` raises.
         """
-        line = Line(read, self._idle_s)
+        line = Line(source, self._idle_s)
         self._lines[session.id].add(line)
         try:
             async with self._keys.lend(user, session.id) as key:
@@ -297,22 +297,28 @@ class Receiver:
             async with self._tenants.acquire(tenant) as conn:
                 await extend_session(conn, session.id, lifetime_s=self._lifetime_s)
 
+        room = memoryview(b"")
+
+        def took(count: int) -> None:
+            nonlocal room
+            if checksum is not None:
+                checksum.update(room[:count])
+            room = room[count:]
+            writer.took(count)
+
         counts = checksum is None
         try:
-            while piece := await line.next():
-                room = session.size_bytes - writer.taken
-                if checksum is not None:
-                    checksum.update(piece)
-                await writer.take(memoryview(piece)[:room])
-                if len(piece) > room:
-                    raise BeyondEnd(
-                        f"The upload was announced with {session.size_bytes} bytes.", size=session.size_bytes
-                    )
+            while writer.taken < session.size_bytes:
+                room = (await writer.room())[: session.size_bytes - writer.taken]
+                if not await line.read_into(room, took):
+                    break
                 if checksum is None and writer.written - recorded >= _RECORD_EVERY:
                     await record()
                 if loop.time() - recorded_at >= self._record_every_s:
                     await live_on()
                     recorded_at = loop.time()
+            else:
+                await _expect_end(line, session.size_bytes)
             if checksum is not None:
                 checksum.verify()
                 counts = True
@@ -325,3 +331,17 @@ class Receiver:
         if writer.full:
             raise StagingFull
         return latest
+
+
+async def _expect_end(line: Line, size_bytes: int) -> None:
+    """Raise BeyondEnd if more comes."""
+    beyond = 0
+
+    def took(count: int) -> None:
+        nonlocal beyond
+        beyond += count
+
+    while not beyond and await line.read_into(memoryview(bytearray(1)), took):
+        pass
+    if beyond:
+        raise BeyondEnd(f"The upload was announced with {size_bytes} bytes.", size=size_bytes)

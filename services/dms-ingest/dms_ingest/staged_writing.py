@@ -42,28 +42,32 @@ class StagedWriter:
         self._held = 0  # bytes in _filling
         self._lane = Lane()
         self._stopped = False  # the disk failed, or is full: what comes after it would leave a gap
-        self.taken = offset  # end of what `take` was given
+        self.taken = offset  # end of what came
         self.written = offset  # end of what lies in the file; it grows without a gap
         self.full = False  # the disk took less than it was given
 
-    async def take(self, piece: memoryview) -> None:
-        """Take some bytes; raises StagingFull, and OSError where the disk fails."""
-        while len(piece):
-            buffer = await self._buffer()
-            # Up to where a multiple of the buffer's size ends in the upload: so most slots are written whole, and once.
-            part = piece[: len(buffer) - self.taken % len(buffer)]
-            piece = piece[len(part) :]
-            buffer[self._held : self._held + len(part)] = part
-            self._held += len(part)
-            self.taken += len(part)
-            if self.taken % len(buffer) == 0:
-                self._flush()
-                if self._stopped:
-                    await self.finish()
-                    raise StagingFull
+    async def room(self) -> memoryview:
+        """Where the next bytes go; waits while all buffers are out.
+
+        Raises StagingFull, and OSError where the disk fails.
+        """
+        if self._stopped:
+            await self.finish()
+            raise StagingFull
+        buffer = await self._buffer()
+        # Up to where a multiple of the buffer's size ends in the upload: so most slots are written whole, and once.
+        return buffer[self._held : self._held + len(buffer) - self.taken % len(buffer)]
+
+    def took(self, count: int) -> None:
+        """So many bytes lie in the room now."""
+        assert self._filling is not None
+        self._held += count
+        self.taken += count
+        if self.taken % len(self._filling) == 0:
+            self._flush()
 
     async def finish(self) -> None:
-        """Return when what was taken lies in the file, or raise OSError; sets `full` rather than raise StagingFull.
+        """Return when what came lies in the file, or raise OSError; sets `full` rather than raise StagingFull.
 
         Also a caller who is cancelled waits to the end.
         """
@@ -82,10 +86,14 @@ class StagedWriter:
         return self._filling
 
     def _flush(self) -> None:
-        if self._filling is not None:
-            release = partial(asyncio.get_running_loop().call_soon_threadsafe, self._release, self._filling)
-            self._lane.add(partial(self._write, self._filling[: self._held], self.taken - self._held, release))
-            self._filling, self._held = None, 0
+        buffer, held = self._filling, self._held
+        self._filling, self._held = None, 0
+        if held:
+            assert buffer is not None
+            release = partial(asyncio.get_running_loop().call_soon_threadsafe, self._release, buffer)
+            self._lane.add(partial(self._write, buffer[:held], self.taken - held, release))
+        elif buffer is not None:
+            self._release(buffer)
 
     def _write(self, data: memoryview, offset: int, release: Callable[[], object]) -> None:
         """The work of the lane."""

@@ -19,6 +19,7 @@ from dms_ingest.completing import Completer, UploadIncomplete
 from dms_ingest.concatenating import Concatenator, read_parts
 from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.ending import end_upload
+from dms_ingest.line import Source
 from dms_ingest.receiving import BeyondEnd, Receiver, UploadCompleting, UploadLocked
 from dms_ingest.settings import Settings
 from dms_ingest.staging import StagedFile, Staging
@@ -75,14 +76,14 @@ class DuplicateUpload(Invalid):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """What a request brings: bytes from `offset` on, until `read` returns none."""
+    """What a request brings: bytes from `offset` on, until `source` ends."""
 
     offset: int
     size: int | None  # None: the client does not say
     total: int | None  # the length of the whole upload, where it was deferred and is said now
     checksum: Checksum | None
-    read: Callable[[], Awaitable[bytes]]
-    go_on: Callable[[], Awaitable[None]]  # called once before the first `read`: the client may wait for it
+    source: Source
+    go_on: Callable[[], Awaitable[None]]  # called once before anything is read: the client may wait for it
 
 
 class TusUploads:
@@ -221,7 +222,7 @@ class TusUploads:
             async with self._tenants.acquire(user.tenant) as conn:
                 await forget_received(conn, session_id, [(chunk.offset, session.size_bytes)])
         await chunk.go_on()
-        return await self._receiver.receive_into(file, user, session, chunk.offset, chunk.read, chunk.checksum)
+        return await self._receiver.receive_into(file, user, session, chunk.offset, chunk.source, chunk.checksum)
 
     def _remember_owner(self, user: User, session_id: UUID) -> None:
         self._owners[session_id] = user.id

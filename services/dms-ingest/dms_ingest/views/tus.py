@@ -1,7 +1,7 @@
 """tus 1.0 over HTTP: https://tus.io/protocols/resumable-upload. docs/uploads.md says what of it is ours."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Self
@@ -85,8 +85,7 @@ async def create(request: web.Request) -> web.Response:
         with _seat(request):
             session = await uploads.concatenate(user, new, concat.parts)
     else:
-        first = _first_chunk(request)
-        with nullcontext() if first is None else _seat(request):
+        with _first_chunk(request) as first:
             session = await uploads.create(user, new, first)
     headers = {"Location": f"{_PREFIX}{session.id}"} | _state(session)
     return web.Response(status=HTTPStatus.CREATED, headers=headers)
@@ -116,9 +115,8 @@ async def append(request: web.Request) -> web.Response:
     if offset is None:
         raise HeaderRefused("Upload-Offset is missing.", header="Upload-Offset")
     total = tus_headers.number("Upload-Length", _header(request, "Upload-Length"))
-    chunk = _chunk(request, offset, total)
     try:
-        with _seat(request):
+        with _chunk(request, offset, total) as chunk:
             session = await request.app[TUS].append(caller(request), id_in_path(request), chunk)
     except OffsetConflict as error:
         answer = problem_response(request, error)
@@ -185,9 +183,9 @@ async def _announced(request: web.Request, concat: Concat | None) -> NewSession:
     )
 
 
-def _first_chunk(request: web.Request) -> Chunk | None:
+def _first_chunk(request: web.Request) -> AbstractContextManager[Chunk | None]:
     if not request.body_exists or request.content_length == 0:
-        return None
+        return nullcontext()
     _check_bytes(request)
     return _chunk(request, 0, None)
 
@@ -209,15 +207,18 @@ def _read(pairs: Mapping[str, bytes]) -> FileMetadata:
         raise from_validation(error, "Upload-Metadata") from error
 
 
-def _chunk(request: web.Request, offset: int, total: int | None) -> Chunk:
-    return Chunk(
-        offset=offset,
-        size=request.content_length,
-        total=total,
-        checksum=tus_headers.checksum(_header(request, "Upload-Checksum")),
-        read=raw_body(request).read,
-        go_on=partial(go_on, request),
-    )
+@contextmanager
+def _chunk(request: web.Request, offset: int, total: int | None) -> Iterator[Chunk]:
+    checksum = tus_headers.checksum(_header(request, "Upload-Checksum"))
+    with raw_body(request) as body, _seat(request):
+        yield Chunk(
+            offset=offset,
+            size=request.content_length,
+            total=total,
+            checksum=checksum,
+            source=body,
+            go_on=partial(go_on, request),
+        )
 
 
 def _state(session: Session) -> dict[str, str]:

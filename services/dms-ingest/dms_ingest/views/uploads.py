@@ -122,12 +122,12 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
 
     What arrived before a broken line is kept; ask with GET what is missing.
     """
-    body = raw_body(request)
     user, receiver = caller(request), request.app[RECEIVER]
     session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
     with request.app[UPLOAD_SEATS].take(user.tenant, user.id):
         await go_on(request)
-        session = await receiver.receive(user, session, query.offset, body.read)
+        with raw_body(request) as body:
+            session = await receiver.receive(user, session, query.offset, body)
     return json_response(_as_json(session))
 
 

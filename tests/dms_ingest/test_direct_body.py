@@ -1,0 +1,153 @@
+"""Large bodies that pass aiohttp by: every byte counts, and what follows on the line is the next request."""
+
+import hashlib
+import os
+
+import pytest
+
+from dms_ingest.views.direct_body import DirectBody
+from dms_ingest.views.request_body import _MUCH
+from support.ingest import PDF
+from support.raw_line import RawLine, begin
+from support.tus import CHUNK_TYPE, Tus, document_of
+from support.waiting import eventually
+
+pytestmark = pytest.mark.database
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes were still to come, whenever aiohttp was passed by."""
+    lengths, make = list[int](), DirectBody.__init__
+
+    def note(body: DirectBody, request: object, transport: object, length: int) -> None:
+        lengths.append(length)
+        make(body, request, transport, length)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DirectBody, "__init__", note)
+    return lengths
+
+
+def head_of(tus: Tus, method: str, path: str, *headers: str) -> bytes:
+    """The head of a request on a line that is open."""
+    wanted = ["Host: ingest", f"Authorization: Bearer {tus.person.token}", "Tus-Resumable: 1.0.0", *headers]
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *wanted, "", ""]).encode()
+
+
+async def begin_patch(tus: Tus, path: str, offset: int, size: int) -> RawLine:
+    wanted = ["Tus-Resumable: 1.0.0", f"Content-Type: {CHUNK_TYPE}", f"Upload-Offset: {offset}"]
+    return await begin(tus.ingest, tus.person, "PATCH", path, *wanted, f"Content-Length: {size}")
+
+
+@pytest.mark.parametrize(
+    "size", [_MUCH - 1, _MUCH, _MUCH + 1, MIB, MIB + 1, 3 * MIB - 7], ids=lambda size: f"{size} bytes"
+)
+async def test_the_requests_behind_a_body_are_answered_in_their_order(
+    tus: Tus, taken_over: list[int], size: int
+) -> None:
+    content = PDF + os.urandom(size - len(PDF))
+    path = await tus.create(size, sha256=hashlib.sha256(content).hexdigest())
+    line = await begin_patch(tus, path, 0, size)
+
+    await line.send(content + head_of(tus, "HEAD", path))
+
+    assert await line.status() == 204
+    document_id = (await line.head())["nexarch-document-id"]
+    assert await line.status() == 200
+    assert (await line.head())["upload-offset"] == str(size)
+    await line.send(head_of(tus, "HEAD", path, f"X-Long: {'x' * 9000}"))
+    assert await line.status() == 400, "limits are as before"
+    await line.close()
+    assert (await document_of(tus, document_id))[1:] == (size, hashlib.sha256(content).hexdigest())
+    assert len(taken_over) == (size >= MIB), "else the test shows nothing"
+
+
+async def test_many_chunks_on_one_line_make_the_file(tus: Tus, taken_over: list[int]) -> None:
+    content = PDF + os.urandom(5 * MIB)
+    path = await tus.create(len(content), sha256=hashlib.sha256(content).hexdigest())
+    line = await begin_patch(tus, path, 0, MIB)
+    offset = MIB
+    await line.send(content[:MIB])
+    while offset < len(content):
+        assert await line.status() == 204
+        await line.head()
+        piece = content[offset : offset + MIB]
+        where = f"Upload-Offset: {offset}"
+        await line.send(
+            head_of(tus, "PATCH", path, where, f"Content-Type: {CHUNK_TYPE}", f"Content-Length: {len(piece)}")
+        )
+        await line.send(piece)
+        offset += len(piece)
+
+    assert await line.status() == 204
+    assert "nexarch-document-id" in await line.head()
+    await line.close()
+    assert len(taken_over) > 1
+
+
+async def test_what_came_before_another_request_ends_the_chunk_counts_to_the_last_byte(
+    tus: Tus, taken_over: list[int]
+) -> None:
+    sent = PDF + os.urandom(2 * MIB + 77)
+    path = await tus.create(8 * MIB)
+    line = await begin_patch(tus, path, 0, 8 * MIB)
+    await line.send(sent)
+    await eventually(lambda: _passes(taken_over))
+
+    head = await tus.head(path)
+
+    assert head.offset == len(sent)
+    assert await line.status() == 409
+    await line.close()
+
+
+async def _passes(taken_over: list[int]) -> bool:
+    return bool(taken_over)
+
+
+async def test_the_rest_of_a_refused_body_is_no_request_and_the_line_goes_on_behind_it(
+    tus: Tus, taken_over: list[int]
+) -> None:
+    size = 4 * MIB
+    path = await tus.create(size)
+    smuggled = head_of(tus, "DELETE", path)
+    body = (smuggled * (size // len(smuggled) + 1))[:size]
+    line = await begin_patch(tus, path, 0, size)
+    await line.send(body[: size // 2])
+    await eventually(lambda: _passes(taken_over))
+    await tus.head(path)  # ends the chunk
+    assert await line.status() == 409
+    answer = await line.head()
+    await line.reader.readexactly(int(answer["content-length"]))
+
+    await line.send(body[size // 2 :] + head_of(tus, "HEAD", path))
+
+    assert await line.status() == 200
+    assert int((await line.head())["upload-offset"]) == size // 2
+    await line.close()
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_line_that_breaks_is_told_once_and_leaves_nothing_behind(
+    tus: Tus, taken_over: list[int], caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    sent = PDF + os.urandom(2 * MIB + 77)
+    path = await tus.create(8 * MIB)
+    line = await begin_patch(tus, path, 0, 8 * MIB)
+    await line.send(sent)
+    await eventually(lambda: _passes(taken_over))
+
+    if how == "close":
+        await line.close()
+    else:
+        line.reset()
+
+    async def came() -> bool:
+        return (await tus.head(path)).offset > 0
+
+    await eventually(came)
+    offset = (await tus.head(path)).offset
+    assert offset == len(sent) if how == "close" else 0.9 * len(sent) <= offset <= len(sent)
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
