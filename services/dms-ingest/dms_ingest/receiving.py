@@ -1,9 +1,4 @@
-"""Taking in the bytes of an upload: from the line, hashed and sealed, into the staged file, and the ranges into the
-session.
-
-What arrived counts: before any error goes up (the line broke, the disk is full, the process stops), the bytes that
-came before it are written and recorded.
-"""
+"""Receiving the bytes of uploads: who may write to a staged file, who is cut off, what is kept in memory meanwhile."""
 
 import asyncio
 from collections import defaultdict
@@ -17,32 +12,26 @@ import structlog
 
 from dms_ingest.buffers import Buffers
 from dms_ingest.checksums import Checksum
+from dms_ingest.intake import BeyondEnd, Intake
 from dms_ingest.line import Line, Source
 from dms_ingest.running_digest import RunningDigest, RunningDigests
 from dms_ingest.sealed_file import SealedFile
 from dms_ingest.staged_writing import StagedWriter
-from dms_ingest.staging import Busy, StagedFile, Staging, StagingFull
+from dms_ingest.staging import Busy, StagedFile, Staging
 from dms_ingest.staging_keys import StagingKeys
 from dms_ingest.upload_sessions import (
     Session,
     UploadClosed,
-    extend_session,
     get_session,
     open_sessions,
-    record_received,
 )
 from nexarch.auth import User
 from nexarch.db import DATABASE_ERRORS
-from nexarch.errors import Conflict, Invalid, NexarchError, TooLarge
+from nexarch.errors import Conflict, Invalid, NexarchError
 from nexarch.tenancy import TenantPools
 from nexarch.threads import run_in_thread
 
 log = structlog.get_logger(__name__)
-
-# In a long request what came is recorded after so many bytes, and after so many seconds (or a quarter of the
-# session's lifetime): a killed process loses no more than that, and a slow line does not outlive its session.
-_RECORD_EVERY = 64 << 20
-_RECORD_EVERY_S = 60.0
 
 # Who was cut off writes and records what it holds, which takes moments unless the disk or the database is slow.
 _LOCK_TIMEOUT_S = 10.0
@@ -50,13 +39,6 @@ _LOCK_AGAIN_S = 0.02
 # Whoever holds it in another process is asked for it over the event bus.
 _ASK_AFTER_S = 0.1
 _ASK_AGAIN_S = 1.0
-
-
-class BeyondEnd(TooLarge):
-    """The bytes would go beyond the announced size; those up to it are kept where they were sent."""
-
-    code = "beyond-announced-size"
-    title = "More bytes than announced"
 
 
 class OffsetBeyondEnd(Invalid):
@@ -112,7 +94,6 @@ class Receiver:
         self._buffers = Buffers()
         self._lifetime_s = lifetime_s
         self._idle_s = idle_s
-        self._record_every_s = min(_RECORD_EVERY_S, lifetime_s / 4)
         self._count = count
         self._wanted = wanted
         self._lines: defaultdict[UUID, set[Line]] = defaultdict(set)
@@ -209,7 +190,17 @@ class Receiver:
                     # With the client's digest, complete finds out what a power cut took; without it nothing would.
                     durable = session.sha256 is None
                     writer = StagedWriter(sealed, offset, self._buffers, digest, durable=durable)
-                    return await self._copy(user.tenant, session, line, sealed, writer, checksum)
+                    intake = Intake(
+                        self._tenants,
+                        user.tenant,
+                        session,
+                        line,
+                        writer,
+                        checksum,
+                        lifetime_s=self._lifetime_s,
+                        count=self._count,
+                    )
+                    return await intake.take_in()
         finally:
             self._lines[session.id].discard(line)
             if not self._lines[session.id]:
@@ -264,84 +255,3 @@ class Receiver:
                 await self._wanted(session_id)
                 ask_at = loop.time() + _ASK_AGAIN_S
             await asyncio.sleep(_LOCK_AGAIN_S)
-
-    async def _copy(
-        self,
-        tenant: str,
-        session: Session,
-        line: Line,
-        file: SealedFile,
-        writer: StagedWriter,
-        checksum: Checksum | None,
-    ) -> Session:
-        loop = asyncio.get_running_loop()
-        latest, recorded, recorded_at = session, writer.written, loop.time()
-
-        async def record() -> None:
-            nonlocal latest, recorded
-            start, stop = recorded, writer.written
-            if start == stop:
-                return
-            if writer.durable:
-                await run_in_thread(file.sync)
-            async with self._tenants.acquire(tenant) as conn:
-                latest = await record_received(conn, session.id, start, stop, lifetime_s=self._lifetime_s)
-            self._count(stop - start)
-            recorded = stop
-
-        async def live_on() -> None:
-            if checksum is None:
-                await writer.finish()
-                await record()
-                return
-            async with self._tenants.acquire(tenant) as conn:
-                await extend_session(conn, session.id, lifetime_s=self._lifetime_s)
-
-        room = memoryview(b"")
-
-        def took(count: int) -> None:
-            nonlocal room
-            if checksum is not None:
-                checksum.update(room[:count])
-            room = room[count:]
-            writer.took(count)
-
-        counts = checksum is None
-        try:
-            while writer.taken < session.size_bytes:
-                room = (await writer.room())[: session.size_bytes - writer.taken]
-                if not await line.read_into(room, took):
-                    break
-                if checksum is None and writer.written - recorded >= _RECORD_EVERY:
-                    await record()
-                if loop.time() - recorded_at >= self._record_every_s:
-                    await live_on()
-                    recorded_at = loop.time()
-            else:
-                await _expect_end(line, session.size_bytes)
-            if checksum is not None:
-                checksum.verify()
-                counts = True
-        finally:
-            try:
-                await writer.finish()
-            finally:
-                if counts and (checksum is None or not writer.full):
-                    await record()
-        if writer.full:
-            raise StagingFull
-        return latest
-
-
-async def _expect_end(line: Line, size_bytes: int) -> None:
-    """Raise BeyondEnd if more comes."""
-    beyond = 0
-
-    def took(count: int) -> None:
-        nonlocal beyond
-        beyond += count
-
-    while not beyond and await line.read_into(memoryview(bytearray(1)), took):
-        pass
-    if beyond:
-        raise BeyondEnd(f"The upload was announced with {size_bytes} bytes.", size=size_bytes)

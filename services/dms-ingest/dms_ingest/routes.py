@@ -15,6 +15,7 @@ from dms_ingest.downloads import KeyMissing, ObjectMissing
 from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.field_values import ValueRefused
 from dms_ingest.folders import FolderCycle, FolderNameTaken, FolderNotEmpty, FolderNotFound, FolderTooDeep
+from dms_ingest.intake import BeyondEnd
 from dms_ingest.line import LineSilent
 from dms_ingest.links import LinkRefused
 from dms_ingest.media_types import ContentMismatch, TypeNotAllowed
@@ -30,7 +31,6 @@ from dms_ingest.names import NameRefused
 from dms_ingest.processing import NotFailed
 from dms_ingest.purge import NotInTrash
 from dms_ingest.receiving import (
-    BeyondEnd,
     OffsetBeyondEnd,
     UploadCompleting,
     UploadLocked,

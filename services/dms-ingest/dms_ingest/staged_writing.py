@@ -66,6 +66,10 @@ class StagedWriter:
         if self.taken % len(self._filling) == 0:
             self._flush()
 
+    def sync(self) -> None:
+        """Return when what is written would survive a power cut; blocks."""
+        self._file.sync()
+
     async def finish(self) -> None:
         """Return when what came lies in the file, or raise OSError; sets `full` rather than raise StagingFull.
 

@@ -19,8 +19,9 @@ from dms_ingest.completing import Completer, UploadIncomplete
 from dms_ingest.concatenating import Concatenator, read_parts
 from dms_ingest.duplicates import DuplicateFile
 from dms_ingest.ending import end_upload
+from dms_ingest.intake import BeyondEnd
 from dms_ingest.line import Source
-from dms_ingest.receiving import BeyondEnd, Receiver, UploadCompleting, UploadLocked
+from dms_ingest.receiving import Receiver, UploadCompleting, UploadLocked
 from dms_ingest.settings import Settings
 from dms_ingest.staging import StagedFile, Staging
 from dms_ingest.staging_keys import StagingKeys
