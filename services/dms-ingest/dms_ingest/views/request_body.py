@@ -64,6 +64,8 @@ class RequestBody:
             return None
         if self._read < content.total_bytes or content.exception() is not None or request.transport is None:
             return None
+        if request.protocol._close:  # noqa: SLF001 - the process stops: aiohttp drops what comes, and tells nobody
+            return None
         return DirectBody(request, request.transport, length - self._read)
 
     async def _next(self) -> bytes:
