@@ -41,6 +41,18 @@ async def begin_patch(tus: Tus, path: str, offset: int, size: int) -> RawLine:
     return await begin(tus.ingest, tus.person, "PATCH", path, *wanted, f"Content-Length: {size}")
 
 
+async def half_sent(tus: Tus, path: str, size: int, sent: bytes, taken_over: list[int]) -> RawLine:
+    """A PATCH from the first byte on, of which so much is on its way, past aiohttp by now."""
+
+    async def passes() -> bool:
+        return bool(taken_over)
+
+    line = await begin_patch(tus, path, 0, size)
+    await line.send(sent)
+    await eventually(passes)
+    return line
+
+
 @pytest.mark.parametrize(
     "size", [_MUCH - 1, _MUCH, _MUCH + 1, MIB, MIB + 1, 3 * MIB - 7], ids=lambda size: f"{size} bytes"
 )
@@ -92,19 +104,13 @@ async def test_what_came_before_another_request_ends_the_chunk_counts_to_the_las
 ) -> None:
     sent = PDF + os.urandom(2 * MIB + 77)
     path = await tus.create(8 * MIB)
-    line = await begin_patch(tus, path, 0, 8 * MIB)
-    await line.send(sent)
-    await eventually(lambda: _passes(taken_over))
+    line = await half_sent(tus, path, 8 * MIB, sent, taken_over)
 
     head = await tus.head(path)
 
     assert head.offset == len(sent)
     assert await line.status() == 409
     await line.close()
-
-
-async def _passes(taken_over: list[int]) -> bool:
-    return bool(taken_over)
 
 
 async def test_the_rest_of_a_refused_body_is_no_request_and_the_line_goes_on_behind_it(
@@ -114,9 +120,7 @@ async def test_the_rest_of_a_refused_body_is_no_request_and_the_line_goes_on_beh
     path = await tus.create(size)
     smuggled = head_of(tus, "DELETE", path)
     body = (smuggled * (size // len(smuggled) + 1))[:size]
-    line = await begin_patch(tus, path, 0, size)
-    await line.send(body[: size // 2])
-    await eventually(lambda: _passes(taken_over))
+    line = await half_sent(tus, path, size, body[: size // 2], taken_over)
     await tus.head(path)  # ends the chunk
     assert await line.status() == 409
     answer = await line.head()
@@ -135,9 +139,7 @@ async def test_a_line_that_breaks_is_told_once_and_leaves_nothing_behind(
 ) -> None:
     sent = PDF + os.urandom(2 * MIB + 77)
     path = await tus.create(8 * MIB)
-    line = await begin_patch(tus, path, 0, 8 * MIB)
-    await line.send(sent)
-    await eventually(lambda: _passes(taken_over))
+    line = await half_sent(tus, path, 8 * MIB, sent, taken_over)
 
     if how == "close":
         await line.close()
