@@ -1,5 +1,6 @@
 """Large bodies that pass aiohttp by: every byte counts, and what follows on the line is the next request."""
 
+import gzip
 import hashlib
 import os
 
@@ -74,6 +75,27 @@ async def test_the_requests_behind_a_body_are_answered_in_their_order(
     await line.close()
     assert (await document_of(tus, document_id))[1:] == (size, hashlib.sha256(content).hexdigest())
     assert len(taken_over) == (size >= MIB), "else the test shows nothing"
+
+
+@pytest.mark.parametrize("codings", [("identity", "gzip"), ("IDENTITY", "gzip"), ("gzip", "identity")], ids=", ".join)
+async def test_a_body_that_aiohttp_would_unpack_is_refused_and_the_line_goes_on_behind_it(
+    tus: Tus, codings: tuple[str, ...]
+) -> None:
+    body = gzip.compress(PDF + os.urandom(MIB) + bytes(MIB))
+    path = await tus.create(4 * MIB)
+    wanted = ["Upload-Offset: 0", f"Content-Type: {CHUNK_TYPE}", *(f"Content-Encoding: {name}" for name in codings)]
+    line = await begin(
+        tus.ingest, tus.person, "PATCH", path, "Tus-Resumable: 1.0.0", *wanted, f"Content-Length: {len(body)}"
+    )
+
+    await line.send(body + head_of(tus, "HEAD", path))
+
+    assert await line.status() == 415
+    answer = await line.head()
+    await line.reader.readexactly(int(answer["content-length"]))
+    assert await line.status() == 200
+    assert (await line.head())["upload-offset"] == "0"
+    await line.close()
 
 
 async def test_many_chunks_on_one_line_make_the_file(tus: Tus, taken_over: list[int]) -> None:

@@ -14,7 +14,8 @@ _MUCH = 128 << 10  # bytes: for less it is not worth while
 @contextmanager
 def raw_body(request: web.Request) -> Iterator["RequestBody"]:
     """The body that a request is about to send; UnsupportedType if it comes in a coding."""
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+    # Each of them: aiohttp undoes the last one, and what it has undone is no measure of what is still to come.
+    if any(coding.lower() != "identity" for coding in request.headers.getall("Content-Encoding", ())):
         raise UnsupportedType("The bytes are taken as they are: send no Content-Encoding.")
     body = RequestBody(request)
     try:

@@ -123,10 +123,10 @@ async def put_content(request: web.Request, query: ContentQuery) -> web.Response
     What arrived before a broken line is kept; ask with GET what is missing.
     """
     user, receiver = caller(request), request.app[RECEIVER]
-    session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
-    with request.app[UPLOAD_SEATS].take(user.tenant, user.id):
-        await go_on(request)
-        with raw_body(request) as body:
+    with raw_body(request) as body:
+        session = await receiver.admit(user, id_in_path(request), query.offset, request.content_length)
+        with request.app[UPLOAD_SEATS].take(user.tenant, user.id):
+            await go_on(request)
             session = await receiver.receive(user, session, query.offset, body)
     return json_response(_as_json(session))
 
