@@ -3,9 +3,12 @@
 import gzip
 import hashlib
 import os
+from typing import TypeVar
 
 import pytest
 
+from dms_ingest.line import Line
+from dms_ingest.receiving import UploadLocked
 from dms_ingest.views.direct_body import DirectBody
 from dms_ingest.views.request_body import _MUCH
 from support.ingest import PDF
@@ -14,6 +17,8 @@ from support.tus import CHUNK_TYPE, Tus, document_of
 from support.waiting import eventually
 
 pytestmark = pytest.mark.database
+
+T = TypeVar("T")
 
 MIB = 1 << 20
 
@@ -133,6 +138,43 @@ async def test_what_came_before_another_request_ends_the_chunk_counts_to_the_las
     assert head.offset == len(sent)
     assert await line.status() == 409
     await line.close()
+
+
+async def test_a_line_that_is_cut_as_its_last_bytes_come_takes_the_next_request(
+    tus: Tus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, bodies = _noted(monkeypatch, Line), _noted(monkeypatch, DirectBody)
+    path = await tus.create(4 * MIB)
+    line = await begin_patch(tus, path, 0, 2 * MIB)
+    await line.send(PDF + os.urandom(2 * MIB - len(PDF) - 10))
+    await eventually(lambda: _waits_for(bodies, 10))
+
+    os.write(line.writer.get_extra_info("socket").fileno(), b"x" * 10)
+    lines[0].cut(UploadLocked("Another request works on this upload.", retry_after_s=1))
+
+    assert await line.status() == 423
+    answer = await line.head()
+    await line.reader.readexactly(int(answer["content-length"]))
+    await line.send(head_of(tus, "HEAD", path))
+    assert await line.status() == 200
+    assert (await line.head())["upload-offset"] == str(2 * MIB)
+    await line.close()
+
+
+def _noted(monkeypatch: pytest.MonkeyPatch, kind: type[T]) -> list[T]:
+    """Those that are made from now on."""
+    made, make = list[T](), kind.__init__
+
+    def note(it: T, *arguments: object) -> None:
+        made.append(it)
+        make(it, *arguments)
+
+    monkeypatch.setattr(kind, "__init__", note)
+    return made
+
+
+async def _waits_for(bodies: list[DirectBody], count: int) -> bool:
+    return [body._to_come for body in bodies] == [count]
 
 
 async def test_the_rest_of_a_refused_body_is_no_request_and_the_line_goes_on_behind_it(

@@ -52,7 +52,8 @@ class DirectBody(asyncio.BufferedProtocol):
         try:
             await self._wakes
         except BaseException:
-            self._transport.pause_reading()
+            if self._to_come:  # else the line is aiohttp's again
+                self._transport.pause_reading()
             raise
         finally:
             self._room, self._took = memoryview(b""), _nobody
