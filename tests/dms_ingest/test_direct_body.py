@@ -82,6 +82,24 @@ async def test_the_requests_behind_a_body_are_answered_in_their_order(
     assert len(taken_over) == (size >= MIB), "else the test shows nothing"
 
 
+async def test_the_request_behind_a_chunk_that_is_not_the_last_is_no_part_of_it(
+    tus: Tus, taken_over: list[int]
+) -> None:
+    path = await tus.create(4 * MIB)
+    line = await begin_patch(tus, path, 0, MIB + 1)
+    await line.send(PDF)
+    await line.send(os.urandom(MIB + 1 - len(PDF) - 10))
+    await eventually(lambda: _passes(taken_over))
+
+    await line.send(b"x" * 10 + head_of(tus, "HEAD", path))
+
+    assert await line.status() == 204
+    await line.head()
+    assert await line.status() == 200
+    assert (await line.head())["upload-offset"] == str(MIB + 1)
+    await line.close()
+
+
 @pytest.mark.parametrize("codings", [("identity", "gzip"), ("IDENTITY", "gzip"), ("gzip", "identity")], ids=", ".join)
 async def test_a_body_that_aiohttp_would_unpack_is_refused_and_the_line_goes_on_behind_it(
     tus: Tus, codings: tuple[str, ...]
@@ -180,7 +198,7 @@ async def _waits_for(bodies: list[DirectBody], count: int) -> bool:
 async def test_the_rest_of_a_refused_body_is_no_request_and_the_line_goes_on_behind_it(
     tus: Tus, taken_over: list[int]
 ) -> None:
-    size = 4 * MIB
+    size = 4 * MIB + 12_346  # no multiple of what is read at once
     path = await tus.create(size)
     smuggled = head_of(tus, "DELETE", path)
     body = (smuggled * (size // len(smuggled) + 1))[:size]
