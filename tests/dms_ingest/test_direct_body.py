@@ -49,14 +49,14 @@ async def begin_patch(tus: Tus, path: str, offset: int, size: int) -> RawLine:
 
 async def half_sent(tus: Tus, path: str, size: int, sent: bytes, taken_over: list[int]) -> RawLine:
     """A PATCH from the first byte on, of which so much is on its way, past aiohttp by now."""
-
-    async def passes() -> bool:
-        return bool(taken_over)
-
     line = await begin_patch(tus, path, 0, size)
     await line.send(sent)
-    await eventually(passes)
+    await eventually(lambda: _came(taken_over))
     return line
+
+
+async def _came(taken_over: list[int]) -> bool:
+    return bool(taken_over)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_the_request_behind_a_chunk_that_is_not_the_last_is_no_part_of_it(
     line = await begin_patch(tus, path, 0, MIB + 1)
     await line.send(PDF)
     await line.send(os.urandom(MIB + 1 - len(PDF) - 10))
-    await eventually(lambda: _passes(taken_over))
+    await eventually(lambda: _came(taken_over))
 
     await line.send(b"x" * 10 + head_of(tus, "HEAD", path))
 

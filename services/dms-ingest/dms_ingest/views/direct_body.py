@@ -14,7 +14,7 @@ from aiohttp.http import HttpRequestParser
 from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE
 
 # A slow line gives out what came so often, a fast one when the room is full: each time costs the loop some steps.
-_GIVE_OUT_S = 0.02
+_GIVE_OUT_S = 0.005
 _SCRATCH = 1 << 16
 
 
