@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from bench.queue_cases import ours
-from bench.queue_cases.report import median, ratio, report
+from bench.queue_cases.report import median, percentile, ratio, report
 from bench.queue_cases.stage import Stage, connected
 from bench.queue_cases.throughput import ROUNDS, clear, drain_per_s
 from bench.queue_cases.waking import our_worker
@@ -17,6 +17,7 @@ from nexarch.jobs import NewJob
 
 _CHUNK = 20_000  # jobs that are added at once
 _KEPT_S = 5.0  # after so long a finished job is pruned
+_Both = tuple[Sequence[float], Sequence[float]]  # of the aged tenant, and of the fresh one
 
 
 async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) -> None:
@@ -26,16 +27,11 @@ async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) ->
     """
     aged, fresh = await stage.add_tenants("age", 2)
     pruned = await _run(stage, aged, run)
-    at_once = await _compared(stage, aged, fresh, drained, rounds=2)
+    rates_at_once = await _rates(stage, aged, fresh, drained)
+    waits_at_once = await _waits(stage, aged, fresh, wakes)
     waited_s = await _autovacuumed(stage, aged)
-    await clear(stage, fresh)
-    waits: list[float] = []
-    fresh_waits: list[float] = []
-    async with our_worker(stage, [aged, fresh]) as (aged_once, fresh_once):
-        for _ in range(max(1, wakes // 10)):
-            fresh_waits += [await fresh_once() for _ in range(10)]
-            waits += [await aged_once() for _ in range(10)]
-    rates = await _compared(stage, aged, fresh, drained, rounds=ROUNDS)
+    rates = await _rates(stage, aged, fresh, drained)
+    waits = await _waits(stage, aged, fresh, wakes)
     async with connected(stage.tenant_dsn(aged, owner=True)) as conn:
         rows_left = await conn.fetchval("SELECT count(*) FROM processing_jobs")
         due_index = await conn.fetchval("SELECT pg_relation_size('processing_jobs_due')")
@@ -46,28 +42,45 @@ async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) ->
         pruned=pruned,
         rows_left=rows_left,
         due_index_kb=due_index // 1024,
-        ratio_at_once=ratio(*at_once),
         autovacuum_after_s=round(waited_s),
-        aged_per_s=round(median(rates[0])),
-        fresh_per_s=round(median(rates[1])),
-        ratio=ratio(*rates),
-        wake_p50_ms=round(median(waits), 2),
-        fresh_wake_p50_ms=round(median(fresh_waits), 2),
-        wake_ratio_p50=round(median(waits) / median(fresh_waits), 2),
+        **_figures(rates_at_once, waits_at_once, "_at_once"),
+        **_figures(rates, waits, ""),
     )
 
 
-async def _compared(
-    stage: Stage, aged: str, fresh: str, number: int, *, rounds: int
-) -> tuple[Sequence[float], Sequence[float]]:
+def _figures(rates: _Both, waits: _Both, when: str) -> dict[str, float]:
+    return {
+        f"aged{when}_per_s": round(median(rates[0])),
+        f"fresh{when}_per_s": round(median(rates[1])),
+        f"ratio{when}": ratio(*rates),
+        f"wake{when}_p50_ms": round(median(waits[0]), 2),
+        f"wake{when}_p99_ms": round(percentile(waits[0], 99), 2),
+        f"fresh_wake{when}_p50_ms": round(median(waits[1]), 2),
+        f"wake_ratio{when}_p50": round(median(waits[0]) / median(waits[1]), 2),
+    }
+
+
+async def _rates(stage: Stage, aged: str, fresh: str, number: int) -> _Both:
     """Jobs a second of the aged tenant and of the fresh one, round by round."""
     rates: list[float] = []
     fresh_rates: list[float] = []
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         await clear(stage, fresh)
         fresh_rates.append(await drain_per_s(stage, fresh, number))
         rates.append(await drain_per_s(stage, aged, number))
     return rates, fresh_rates
+
+
+async def _waits(stage: Stage, aged: str, fresh: str, number: int) -> _Both:
+    """Milliseconds of so many wakes of the aged tenant and of the fresh one, ten by ten."""
+    await clear(stage, fresh)
+    waits: list[float] = []
+    fresh_waits: list[float] = []
+    async with our_worker(stage, [aged, fresh]) as (aged_once, fresh_once):
+        for _ in range(max(1, number // 10)):
+            fresh_waits += [await fresh_once() for _ in range(10)]
+            waits += [await aged_once() for _ in range(10)]
+    return waits, fresh_waits
 
 
 async def _autovacuumed(stage: Stage, tenant: str) -> float:

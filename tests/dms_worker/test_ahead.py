@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from dms_worker.ahead import Ahead
 from dms_worker.depths import Depths
-from dms_worker.due import DueTenants
+from dms_worker.due import DueTenants, Reason, Turn
 from dms_worker.job_types import DeadJob, JobContext, JobType
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs
@@ -32,7 +33,7 @@ async def refuse(_dead: DeadJob, _error: jobs.JobError) -> None:
 
 @pytest.fixture
 async def due() -> AsyncIterator[DueTenants]:
-    due = DueTenants(["task"])
+    due = DueTenants(["task", "other"])
     yield due
     due.close()
 
@@ -46,7 +47,7 @@ def rung() -> list[str]:
 @pytest.fixture
 def make_ahead(due: DueTenants, rung: list[str]) -> Callable[[float], Ahead]:
     registry = CollectorRegistry()
-    types = {"task": JobType(name="task", handler=nothing, on_dead=refuse)}
+    types = {name: JobType(name=name, handler=nothing, on_dead=refuse) for name in ("task", "other")}
     listener = Listener("postgresql://nobody@127.0.0.1/nowhere", {}, application_name="tests")
     metrics = JobMetrics(registry, listener, types)
     depths = Depths(registry, types)
@@ -115,3 +116,91 @@ async def test_what_could_not_be_given_up_is_looked_at_again_a_third_of_the_stal
     assert turn is not None
     assert time.monotonic() - started > 0.95
     assert rung == []
+
+
+async def now_s(conn: Connection) -> float:
+    """Unix seconds by Postgres' clock."""
+    seconds: float = await conn.fetchval("SELECT extract(epoch FROM now())::float8")
+    return seconds
+
+
+async def test_claims_may_begin_a_second_before_the_look_that_found_nothing_due(
+    ahead: Ahead, tenant_conn: Connection
+) -> None:
+    await jobs.enqueue(tenant_conn, "task", {}, delay_s=60)
+    at_first = ahead.front("acme")
+    before = await now_s(tenant_conn)
+
+    await ahead.look("acme", tenant_conn)
+
+    after = await now_s(tenant_conn)
+    assert at_first == {}
+    assert ahead.front("acme").keys() == {"task", "other"}
+    assert all(before - 1 <= front <= after - 1 for front in ahead.front("acme").values())
+
+
+async def test_claims_begin_a_second_before_the_first_job_that_waits_however_long_it_has_been_due(
+    ahead: Ahead, tenant_conn: Connection
+) -> None:
+    for ago_s, priority in ((100, 5), (200, -5), (150, 0)):
+        run_at = datetime.now(UTC) - timedelta(seconds=ago_s)
+        await jobs.enqueue(tenant_conn, "task", {}, priority=priority, run_at=run_at)
+
+    await ahead.look("acme", tenant_conn)
+
+    now = await now_s(tenant_conn)
+    assert [round(now - front) for front in ahead.front("acme").values()] == [201, 201]
+
+
+async def test_claims_pass_over_nothing_after_a_look_that_took_a_job_back_which_keeps_its_place(
+    ahead: Ahead, tenant_conn: Connection
+) -> None:
+    await held_by_another(tenant_conn, for_s=STALE_S + 1)
+
+    await ahead.look("acme", tenant_conn)
+
+    assert ahead.front("acme") == {}
+
+
+async def test_claims_pass_over_nothing_of_a_type_that_was_not_looked_at(
+    ahead: Ahead, due: DueTenants, tenant_conn: Connection
+) -> None:
+    due.stand_aside(Turn("acme", {"task"}, Reason.RING), {"task"})
+
+    await ahead.look("acme", tenant_conn)
+
+    assert ahead.front("acme").keys() == {"other"}
+
+
+async def test_a_look_right_after_another_reads_only_what_came_since_and_one_that_reads_all_follows_within_a_second(
+    ahead: Ahead, due: DueTenants, tenant_conn: Connection
+) -> None:
+    await ahead.look("acme", tenant_conn)
+    started = time.monotonic()
+    await jobs.enqueue(tenant_conn, "task", {}, run_at=datetime.now(UTC) - timedelta(hours=1))
+
+    short = await ahead.look("acme", tenant_conn)
+    turn = await asyncio.wait_for(due.take(), 10)
+    waited_s = time.monotonic() - started
+    whole = await ahead.look("acme", tenant_conn)
+
+    assert turn is not None
+    assert (short, whole) == (False, True)
+    assert waited_s > 0.5
+
+
+async def test_a_tenant_has_another_turn_at_once_for_what_its_claim_has_passed_over_and_only_one(
+    make_ahead: Callable[[float], Ahead], due: DueTenants, tenant_conn: Connection
+) -> None:
+    ahead = make_ahead(0.0)  # so that every look reads all
+    await ahead.look("acme", tenant_conn)
+    await jobs.enqueue(tenant_conn, "task", {}, run_at=datetime.now(UTC) - timedelta(hours=1))
+
+    in_line = []
+    for _ in range(2):
+        await ahead.look("acme", tenant_conn)
+        in_line.append(len(due))
+        if turn := await due.take() if len(due) else None:
+            due.finish(turn)
+
+    assert in_line == [1, 0]

@@ -84,7 +84,7 @@ async def test_a_delayed_job_is_not_due_yet(conn: Connection) -> None:
     outlook = await jobs.next_due(conn, ["task"], 60)
 
     assert claimed == []
-    assert outlook == jobs.Outlook(due_in_s=120, stale_in_s=None)
+    assert (outlook.due_in_s, outlook.stale_in_s) == (120, None)
 
 
 async def test_the_outlook_is_the_earliest_of_all_priorities(conn: Connection) -> None:
@@ -106,9 +106,30 @@ async def test_the_outlook_tells_when_the_first_lock_goes_stale(conn: Connection
     stale = await jobs.next_due(conn, ["task"], 40)
     nothing = await jobs.next_due(conn, ["other"], 60)
 
-    assert outlook == jobs.Outlook(due_in_s=None, stale_in_s=10)
+    assert (outlook.due_in_s, outlook.stale_in_s) == (None, 10)
     assert stale.stale_in_s == 0
-    assert nothing == jobs.Outlook(due_in_s=None, stale_in_s=None)
+    assert (nothing.due_in_s, nothing.stale_in_s) == (None, None)
+
+
+async def test_the_outlook_passes_over_what_was_due_before_the_time_that_is_given(conn: Connection) -> None:
+    for priority in (5, 0):
+        await jobs.enqueue(conn, "task", {}, priority=priority)
+    await conn.execute("UPDATE processing_jobs SET available_at = now() - interval '1 s'")
+    await jobs.enqueue(conn, "task", {}, priority=-3, delay_s=40)
+    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at
+
+    from_then_on = await jobs.next_due(conn, ["task"], 60, after={"task": now})
+    of_all = await jobs.next_due(conn, ["task"], 60, after={"other": now})
+
+    assert (from_then_on.due_in_s, from_then_on.first_due_at) == (40, now)
+    assert (of_all.due_in_s, of_all.first_due_at) == (0, now - 1)
+
+
+async def test_the_outlook_tells_of_no_locks_where_none_are_asked_for(conn: Connection) -> None:
+    await jobs.enqueue(conn, "task", {})
+    await claim_one(conn)
+
+    assert (await jobs.next_due(conn, ["task"], 60, lock_types=[])).stale_in_s is None
 
 
 async def test_completed_jobs_are_done(conn: Connection) -> None:

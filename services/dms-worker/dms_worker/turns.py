@@ -118,7 +118,8 @@ class Turns:
                 raise
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        claimed, full, after = await self._claim(turn, visit, conn, turn.job_types, {})
+        front = {} if turn.more_known else self.ahead.front(turn.tenant)
+        claimed, full, after = await self._claim(turn, visit, conn, turn.job_types, front)
         looked_ahead = False
         if full and not turn.more_known and self.due.others_wait:
             # Of a thousand tenants that wait most have one job: to see that here saves each of them a second turn.
@@ -135,15 +136,15 @@ class Turns:
             # jobs begin, so that Postgres works on two cores while they run.
             self.completions.turn_ends(turn.tenant)
             claims += 1
-            next_claim = asyncio.create_task(
-                self._claim(turn, visit, conn, wanted, after if claims % _FROM_THE_FIRST_EVERY else {}), name="claim"
-            )
+            begin = after if claims % _FROM_THE_FIRST_EVERY else {}
+            next_claim = asyncio.create_task(self._claim(turn, visit, conn, wanted, begin), name="claim")
             try:
                 await asyncio.sleep(0)  # it is on its way
                 self._start(visit, claimed, turn.reason)
             finally:
                 claimed, full, after = await next_claim  # whatever happens: the connection is in use until then
-            wanted = self._with_slots(turn, full)
+            # What was claimed from somewhere in the middle is through only when a claim from the first job says so.
+            wanted = self._with_slots(turn, full | begin.keys())
         self.completions.turn_begins(turn.tenant)
         self._start(visit, claimed, turn.reason)
         await asyncio.sleep(0)  # they begin before we look further
@@ -151,26 +152,27 @@ class Turns:
             self.due.again(turn, wanted)
             if not self.ahead.locks_are_due(turn.tenant):
                 return
-        if not looked_ahead:
-            await self._look_ahead(turn.tenant, conn)
         # So that jobs that are done by now need no connection of their own.
         await self._complete_and_claim(turn.tenant, conn, {}, {})
+        if not looked_ahead:
+            await self._look_ahead(turn.tenant, conn)
+            await self._complete_and_claim(turn.tenant, conn, {}, {})
 
     async def _claim(
         self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str], after: Mapping[str, float]
     ) -> tuple[list[jobs.ClaimedJob], set[str], Mapping[str, float]]:
         """Claim once: jobs to be begun, the types of which there may be more, and where their next claim may begin.
 
-        Where there are no more the jobs are begun here, before anything is counted. What was claimed from somewhere in
-        the middle is through only when a claim from the first job says so.
+        Where there are no more the jobs are begun here, before anything is counted.
         """
         limits = self.slots.take(turn.tenant, wanted, self._most_jobs(turn.tenant, wanted))
         unused = dict(limits)
         try:
-            claimed, reached = await self._complete_and_claim(turn.tenant, conn, limits, after)
+            claimed = await self._complete_and_claim(turn.tenant, conn, limits, after)
             for job in claimed:
                 unused[job.job_type] -= 1
             full = {name for name in wanted if not unused.get(name)}
+            reached = jobs.reached(claimed) if full else {}
             if not full:
                 self._start(visit, claimed, turn.reason)
                 claimed = []
@@ -178,7 +180,7 @@ class Turns:
         finally:
             self.slots.give_back(turn.tenant, unused)
         turn.answered |= bool(limits)  # else others took the slots on our way here, and nothing was asked
-        return claimed, full | after.keys(), {name: reached[name] for name in full & reached.keys()}
+        return claimed, full, {name: reached[name] for name in full & reached.keys()}
 
     def _with_slots(self, turn: Turn, wanted: set[str]) -> set[str]:
         """Those of the types for which a slot is free; with the others the tenant stands aside until one is."""
@@ -199,27 +201,22 @@ class Turns:
 
     async def _complete_and_claim(
         self, tenant: str, conn: Connection, limits: Mapping[str, int], after: Mapping[str, float]
-    ) -> tuple[list[jobs.ClaimedJob], Mapping[str, float]]:
+    ) -> list[jobs.ClaimedJob]:
         """Write what has finished and claim, in one statement if there is both to do: see `jobs.complete_and_claim`."""
         finished = self.completions.take(tenant)
         lost: set[UUID] = set()
         claimed: list[jobs.ClaimedJob] = []
-        reached: Mapping[str, float] = {}
         try:
             async with asyncio.timeout(self.limits.timeout_s):
                 rows = [held.job for held in finished]
-                if limits and (finished or after):  # in a backlog, even if nothing has finished
-                    lost, claimed, reached = await jobs.complete_and_claim(conn, rows, self.worker, limits, after=after)
-                elif finished:
-                    lost = {job.id for job in rows} - await jobs.complete(conn, rows)
-                elif limits:
-                    claimed = await jobs.claim(conn, self.worker, limits)
+                if limits or finished:
+                    lost, claimed = await jobs.complete_and_claim(conn, rows, self.worker, limits, after=after)
         except BaseException:
             self.completions.untake(tenant, finished)
             raise
         if finished:
             await self.completions.settle(finished, lost)
-        return claimed, reached
+        return claimed
 
     def _start(self, visit: Visit, claimed: Sequence[jobs.ClaimedJob], reason: Reason) -> None:
         now = time.monotonic()

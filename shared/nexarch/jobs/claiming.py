@@ -20,11 +20,13 @@ FROM_THE_FIRST: Final[Mapping[str, float]] = MappingProxyType({})
 class Outlook:
     """What a queue holds for later: seconds until its next job is due, and until its first lock goes stale.
 
-    Never negative; 0 means now and None never.
+    Never negative; 0 means now and None never. No job was due before `first_due_at`, in Unix seconds by Postgres'
+    clock: the time of the look, or that of the first job that is due.
     """
 
     due_in_s: float | None
     stale_in_s: float | None
+    first_due_at: float
 
 
 async def claim(
@@ -131,27 +133,31 @@ async def next_due(
     stale_after_s: float,
     *,
     lock_types: Sequence[str] | None = None,
+    after: Mapping[str, float] = FROM_THE_FIRST,
     queue: Queue = Queue.DOCUMENTS,
 ) -> Outlook:
     """When to look at this queue again if no ring comes first: retries, schedules, locks of workers that died.
 
-    The locks of `lock_types` are looked at, by default of the same types.
+    The locks of `lock_types` are looked at, by default of the same types. `after` passes over jobs as in `claim`.
     """
     # From priority to priority, of each only the first: a minimum over all would read every job that waits.
+    # Without types of locks their index is not read.
     sql = queue.sql("""
         SELECT extract(epoch FROM min(pending.available_at) - now())::float8 AS due_in_s,
             extract(epoch FROM (
                 SELECT min(locked_at) + make_interval(secs => $2)
                 FROM {jobs}
-                WHERE status = 'processing' AND job_type = ANY($3::text[])
-            ) - now())::float8 AS stale_in_s
-        FROM unnest($1::text[]) AS wanted (job_type)
+                WHERE status = 'processing' AND job_type = ANY($3::text[]) AND $3::text[] <> '{}'
+            ) - now())::float8 AS stale_in_s,
+            extract(epoch FROM least(min(pending.available_at), now()))::float8 AS first_due_at
+        FROM unnest($1::text[], $4::float8[]) AS wanted (job_type, after)
         CROSS JOIN LATERAL (
             WITH RECURSIVE first AS (
                 (
                     SELECT priority, available_at
                     FROM {jobs}
                     WHERE status = 'pending' AND job_type = wanted.job_type
+                        AND available_at >= to_timestamp(wanted.after)
                     ORDER BY priority DESC, available_at, id
                     LIMIT 1
                 )
@@ -162,6 +168,7 @@ async def next_due(
                     SELECT priority, available_at
                     FROM {jobs}
                     WHERE status = 'pending' AND job_type = wanted.job_type AND priority < first.priority
+                        AND available_at >= to_timestamp(wanted.after)
                     ORDER BY priority DESC, available_at, id
                     LIMIT 1
                 ) AS below
@@ -170,8 +177,9 @@ async def next_due(
         ) AS pending
     """)
     locks = job_types if lock_types is None else lock_types
-    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s, locks)
-    return Outlook(_not_negative(outlook.due_in_s), _not_negative(outlook.stale_in_s))
+    starts = [after.get(name, -math.inf) for name in job_types]
+    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s, locks, starts)
+    return Outlook(_not_negative(outlook.due_in_s), _not_negative(outlook.stale_in_s), outlook.first_due_at)
 
 
 def _not_negative(seconds: float | None) -> float | None:

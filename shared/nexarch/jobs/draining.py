@@ -17,15 +17,10 @@ _by_id = attrgetter("id")
 
 
 class Drained(NamedTuple):
-    """What `complete_and_claim` did.
-
-    `lost` are the ids of finished jobs that were no longer held. `reached` says of each type how late the latest of its
-    claimed jobs was due, in Unix seconds by Postgres' clock: where the next claim may begin.
-    """
+    """What `complete_and_claim` did; `lost` are the ids of finished jobs that were no longer held."""
 
     lost: set[UUID]
     claimed: list[ClaimedJob]
-    reached: dict[str, float]
 
 
 async def complete_and_claim(
@@ -39,12 +34,10 @@ async def complete_and_claim(
 ) -> Drained:
     """Do `complete(finished)` and `claim(limits, after)` at once."""
     if not finished:  # a statement that only claims takes a twentieth less
-        claimed = await claim(conn, worker, limits, after=after, queue=queue)
-        return Drained(set(), claimed, _reached(claimed))
+        return Drained(set(), await claim(conn, worker, limits, after=after, queue=queue))
     if not limits:
-        return Drained({job.id for job in finished} - await complete(conn, finished, queue=queue), [], {})
-    lost, claimed = await _both(conn, finished, worker, limits, after, queue)
-    return Drained(lost, claimed, _reached(claimed))
+        return Drained({job.id for job in finished} - await complete(conn, finished, queue=queue), [])
+    return await _both(conn, finished, worker, limits, after, queue)
 
 
 async def _both(
@@ -54,7 +47,7 @@ async def _both(
     limits: Mapping[str, int],
     after: Mapping[str, float],
     queue: Queue,
-) -> tuple[set[UUID], list[ClaimedJob]]:
+) -> Drained:
     # Both see the table as it was before: what is finished here is `processing`, so the claim never meets it.
     # Of the finished jobs only the lost ones are told, as a row without a lease: there is hardly ever one.
     # `done` and `claimed` are the statements of `complete` and `claim`: what changes there changes here.
@@ -106,10 +99,11 @@ async def _both(
             lost.add(row[0])
         else:
             claimed.append(ClaimedJob(*row))
-    return lost, claimed
+    return Drained(lost, claimed)
 
 
-def _reached(claimed: Sequence[ClaimedJob]) -> dict[str, float]:
+def reached(claimed: Sequence[ClaimedJob]) -> dict[str, float]:
+    """Of each type how late the latest of these jobs was due: where the claim after theirs may begin (`after`)."""
     latest: dict[str, float] = {}
     for job in claimed:
         if job.due_at > latest.get(job.job_type, -math.inf):

@@ -141,7 +141,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(bits=subsets, one=st.integers(0, 4), two=st.integers(0, 4))
     def complete_and_claim(self, bits: int, one: int, two: int) -> None:
         claims, limits = self._some(self._claims, bits), {"one": one, "two": two}
-        lost, claimed, _ = self._run(jobs.complete_and_claim(self._conn, claims, "worker", limits))
+        lost, claimed = self._run(jobs.complete_and_claim(self._conn, claims, "worker", limits))
         held = self._model.held(claims)
         assert lost == {claim.id for claim in claims} - {job.id for job in held}
         assert {job.id for job in claimed} == self._model.claim(limits)
