@@ -145,16 +145,20 @@ class Doorbell:
         for tenant in tenants:
             self._due.pop(tenant, None)
             self._rung[tenant] = now
+        sent = False
         try:
             # Plain NOTIFYs, all in one transaction. pg_notify() has a plan and parameters, 30 µs of a wake.
             await self._execute("; ".join(f"NOTIFY {channels.JOBS}, {_literal(tenant)}" for tenant in tenants))
+            sent = True
         except DATABASE_ERRORS as error:
             self.failed += len(tenants)
-            for tenant in tenants:
-                self._due.setdefault(tenant, now)
-            self._work.set()
             log.warning("ring not sent", tenants=len(tenants), reason=f"{type(error).__name__}: {error}")
             return False
+        finally:
+            if not sent:  # or nobody knows, where the sender was cancelled: rather twice than never
+                for tenant in tenants:
+                    self._due.setdefault(tenant, now)
+                self._work.set()
         self.sent += len(tenants)
         return True
 

@@ -1,6 +1,7 @@
 """The look ahead: what is found for later is begun in time, by this worker or by another."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from dms_worker.due import DueTenants, Reason, Turn
 from dms_worker.job_types import DeadJob, JobContext, JobType
 from dms_worker.metrics import JobMetrics
 from nexarch import jobs
-from nexarch.db import Connection
+from nexarch.db import DATABASE_ERRORS, Connection, connect
 from nexarch.listen import Listener
 from support.waiting import eventually
 
@@ -88,20 +89,31 @@ async def test_nobody_is_rung_while_the_worker_that_holds_a_job_may_live(
     assert len(due) == 0
 
 
-async def test_the_locks_of_a_tenant_are_due_a_third_of_the_stale_time_after_its_first_turn_or_its_last_look(
-    make_ahead: Callable[[float], Ahead], tenant_conn: Connection
+@pytest.mark.parametrize(("stale_after_s", "waiting", "due_after_s"), [(60.0, 0, 1.0), (1.2, 0, 0.4), (60.0, 75, 1.5)])
+async def test_a_look_is_due_a_while_after_the_tenants_first_turn_or_the_last_look(
+    make_ahead: Callable[[float], Ahead],
+    due: DueTenants,
+    tenant_conn: Connection,
+    stale_after_s: float,
+    waiting: int,
+    due_after_s: float,
 ) -> None:
-    ahead = make_ahead(4.5)
+    ahead = make_ahead(stale_after_s)
+    for number in range(waiting):
+        due.mark(f"other{number}", Reason.RING)
 
-    async def are_due() -> bool:
-        return ahead.locks_are_due("acme")
+    async def is_due() -> bool:
+        return ahead.look_is_due("acme")
 
-    at_first = await are_due()
-    await eventually(are_due)
+    started = time.monotonic()
+    at_first = await is_due()
+    await eventually(is_due)
+    waited_s = time.monotonic() - started
     await ahead.look("acme", tenant_conn)
 
     assert not at_first
-    assert not await are_due()
+    assert waited_s >= due_after_s
+    assert not await is_due()
 
 
 async def test_what_could_not_be_given_up_is_looked_at_again_a_third_of_the_stale_time_later_and_not_at_once(
@@ -133,43 +145,32 @@ async def test_claims_may_begin_a_second_before_the_look_that_found_nothing_due(
 
     await ahead.look("acme", tenant_conn)
 
-    after = await now_s(tenant_conn)
-    assert at_first == {}
-    assert ahead.front("acme").keys() == {"task", "other"}
-    assert all(before - 1 <= front <= after - 1 for front in ahead.front("acme").values())
+    assert at_first == -math.inf
+    assert before - 1 <= ahead.front("acme") <= await now_s(tenant_conn) - 1
 
 
-async def test_claims_begin_a_second_before_the_first_job_that_waits_however_long_it_has_been_due(
-    ahead: Ahead, tenant_conn: Connection
-) -> None:
-    for ago_s, priority in ((100, 5), (200, -5), (150, 0)):
-        run_at = datetime.now(UTC) - timedelta(seconds=ago_s)
-        await jobs.enqueue(tenant_conn, "task", {}, priority=priority, run_at=run_at)
-
-    await ahead.look("acme", tenant_conn)
-
-    now = await now_s(tenant_conn)
-    assert [round(now - front) for front in ahead.front("acme").values()] == [201, 201]
-
-
-async def test_claims_pass_over_nothing_after_a_look_that_took_a_job_back_which_keeps_its_place(
-    ahead: Ahead, tenant_conn: Connection
-) -> None:
-    await held_by_another(tenant_conn, for_s=STALE_S + 1)
-
-    await ahead.look("acme", tenant_conn)
-
-    assert ahead.front("acme") == {}
-
-
-async def test_claims_pass_over_nothing_of_a_type_that_was_not_looked_at(
+async def test_claims_begin_a_second_before_the_first_job_that_waits_also_one_that_waits_for_a_slot(
     ahead: Ahead, due: DueTenants, tenant_conn: Connection
 ) -> None:
-    due.stand_aside(Turn("acme", {"task"}, Reason.RING), {"task"})
+    due.stand_aside(Turn("acme", {"other"}, Reason.RING), {"other"})
+    for job_type, ago_s, priority in (("task", 100, 5), ("other", 200, -5), ("task", 150, 0)):
+        run_at = datetime.now(UTC) - timedelta(seconds=ago_s)
+        await jobs.enqueue(tenant_conn, job_type, {}, priority=priority, run_at=run_at)
 
     await ahead.look("acme", tenant_conn)
 
-    assert ahead.front("acme").keys() == {"other"}
+    assert round(await now_s(tenant_conn) - ahead.front("acme")) == 201
+
+
+async def test_claims_pass_over_nothing_after_a_look_that_failed(ahead: Ahead, tenant_dsn: str) -> None:
+    conn = await connect(tenant_dsn, application_name="tests")
+    await ahead.look("acme", conn)
+    await conn.close()
+
+    with pytest.raises(DATABASE_ERRORS):
+        await ahead.look("acme", conn)
+
+    assert ahead.front("acme") == -math.inf
 
 
 async def test_a_look_right_after_another_reads_only_what_came_since_and_one_that_reads_all_follows_within_a_second(
@@ -187,6 +188,24 @@ async def test_a_look_right_after_another_reads_only_what_came_since_and_one_tha
     assert turn is not None
     assert (short, whole) == (False, True)
     assert waited_s > 0.5
+
+
+async def test_a_look_that_comes_soon_enough_reads_all_by_itself_and_needs_no_turn_of_its_own_for_that(
+    ahead: Ahead, due: DueTenants, tenant_conn: Connection
+) -> None:
+    async def half_a_second_has_passed() -> bool:
+        return time.monotonic() - started > 0.55
+
+    await ahead.look("acme", tenant_conn)
+    started = time.monotonic()
+    await ahead.look("acme", tenant_conn)  # a short one: a turn for a whole one is due a second after the first
+    await jobs.enqueue(tenant_conn, "task", {}, run_at=datetime.now(UTC) + timedelta(hours=1))
+    await eventually(half_a_second_has_passed)
+
+    await ahead.look("acme", tenant_conn)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(due.take(), 1.0)
 
 
 async def test_a_tenant_has_another_turn_at_once_for_what_its_claim_has_passed_over_and_only_one(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dms_worker.job_types import JobContext
+from dms_worker.job_types import JobContext, JobType
 from nexarch import jobs
 from nexarch.db import Connection, connect
 from nexarch.doorbell import Doorbell
@@ -18,6 +18,12 @@ from support.waiting import eventually
 from support.working import working
 
 pytestmark = pytest.mark.database
+
+LONG_AGO = datetime.now(UTC) - timedelta(hours=1)
+
+
+async def nothing(_ctx: JobContext) -> None:
+    pass
 
 
 @asynccontextmanager
@@ -89,8 +95,7 @@ async def test_lone_jobs_read_what_was_claimed_before_them_once_a_second_at_most
     number, lone = 2000, 40
     entries = Entries()
     async with old_snapshot(tenant_dsn):
-        long_ago = datetime.now(UTC) - timedelta(hours=1)
-        await jobs.enqueue_many(conn, [NewJob("task", {}, run_at=long_ago) for _ in range(number)])
+        await jobs.enqueue_many(conn, [NewJob("task", {}, run_at=LONG_AGO) for _ in range(number)])
         await jobs.complete(conn, await jobs.claim(conn, "tests", {"task": number}))
         before = await settled_entries_read(conn)
         started = time.monotonic()
@@ -111,15 +116,65 @@ async def test_what_comes_to_stand_where_nothing_waited_is_run_though_nobody_rin
     conn: Connection, bell: Doorbell, bus_dsn: str, tenant_dsn: str
 ) -> None:
     entries = Entries()
-    long_ago = datetime.now(UTC) - timedelta(hours=1)
     async with working([task(entries)], {"acme": tenant_dsn}, bus_dsn):
         await enqueue_and_ring(conn, bell)
         first = await entries.next()
         async with conn.transaction():
-            late = [await jobs.enqueue(conn, "task", {}, run_at=long_ago, priority=priority) for priority in (5, 0, -5)]
+            late = [await jobs.enqueue(conn, "task", {}, run_at=LONG_AGO, priority=priority) for priority in (5, 0, -5)]
             lone = await enqueue_and_ring(conn, bell)
 
         entered = {await entries.next() for _ in range(4)}
 
     assert first not in entered
     assert entered == {lone, *late}
+
+
+async def test_what_comes_to_stand_where_nothing_waited_is_run_though_another_type_has_a_backlog(
+    conn: Connection, bell: Doorbell, bus_dsn: str, tenant_dsn: str
+) -> None:
+    lone, in_backlog = Entries(), 0
+
+    async def one_more(ctx: JobContext) -> None:
+        nonlocal in_backlog
+        in_backlog += 1
+        async with ctx.pool.acquire() as own:
+            await jobs.enqueue(own, "task", {})
+
+    types = [task(one_more, concurrency=4), JobType(name="other", handler=lone)]
+    async with working(types, {"acme": tenant_dsn}, bus_dsn):
+        await jobs.enqueue(conn, "other", {})
+        bell.ring("acme")
+        await lone.next()
+        async with conn.transaction():
+            await jobs.enqueue_many(conn, [NewJob("task", {}) for _ in range(100)])
+            await jobs.enqueue(conn, "other", {}, run_at=LONG_AGO)
+        bell.ring("acme")
+
+        await lone.next(within_s=5.0)  # a look is due after one; before that was only so after 20
+
+    assert in_backlog > 100
+
+
+@pytest.mark.parametrize("others", [0, 6])
+async def test_jobs_of_many_types_and_few_slots_read_what_was_claimed_before_them_once_a_second_at_most(
+    conn: Connection, bus_dsn: str, tenant_dsn: str, others: int
+) -> None:
+    number, jobs_more = 2000, 300
+    types = [task(nothing, concurrency=1 if not others else 4)]
+    types += [JobType(name=f"other{place}", handler=nothing) for place in range(others)]
+    async with old_snapshot(tenant_dsn):
+        await jobs.enqueue_many(conn, [NewJob("task", {}, run_at=LONG_AGO) for _ in range(number)])
+        await jobs.complete(conn, await jobs.claim(conn, "tests", {"task": number}))
+        before = await settled_entries_read(conn)
+        started = time.monotonic()
+        async with working(types, {"acme": tenant_dsn}, bus_dsn, concurrency=4, tenant_concurrency=3) as worker:
+            for _ in range(jobs_more):
+                await jobs.enqueue(conn, "task", {})
+            worker.look_at("acme")
+            await all_done(conn)
+        seconds = time.monotonic() - started
+
+        read = await settled_entries_read(conn) - before
+
+    # Each claim from the first job would read all of it.
+    assert read < number * (10 + 4 * seconds) + jobs_more * jobs_more

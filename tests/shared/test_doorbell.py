@@ -186,6 +186,16 @@ async def test_leaving_sends_what_is_still_due(bus_dsn: str, ear: Ear) -> None:
     await ear.wait_for("acme")
 
 
+@pytest.mark.parametrize("passes", range(1, 8))
+async def test_leaving_sends_what_was_just_on_its_way(bus_dsn: str, ear: Ear, passes: int) -> None:
+    async with Doorbell(bus_dsn, application_name="tests-bell") as bell:
+        bell.ring("acme")
+        for _ in range(passes):  # until it waits for its connection
+            await asyncio.sleep(0)
+
+    await ear.wait_for("acme")
+
+
 async def test_arming_marks_the_tenant_as_active_and_no_other(bell: Doorbell, ear: Ear) -> None:
     await add_tenant(ear.conn, "acme")
     await add_tenant(ear.conn, "other")

@@ -9,6 +9,7 @@ import asyncpg
 from prometheus_client import CollectorRegistry
 
 from dms_worker.job_types import JobType
+from dms_worker.pools import SESSION
 from dms_worker.sweep import KnownTenant
 from dms_worker.worker import Worker, WorkerOptions
 from nexarch.db import Connection, Pool, TypesOnceConnection, session_settings, set_codecs
@@ -46,7 +47,7 @@ class Tenants:
                 init=set_codecs,
                 connection_class=TypesOnceConnection,
                 reset=_leave_as_it_is,
-                server_settings=session_settings("tests-worker", self._longest_transaction_s),
+                server_settings=session_settings("tests-worker", self._longest_transaction_s) | SESSION,
             )
         yield self._pools[slug]
 

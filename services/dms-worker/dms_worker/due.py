@@ -42,7 +42,7 @@ class DueTenants:
         self._line: dict[str, Turn] = {}  # in the order of marking
         self._aside: dict[str, Turn] = {}
         self._in_turn: set[str] = set()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[tuple[str, Reason], asyncio.TimerHandle] = {}
         self._takers: deque[asyncio.Future[None]] = deque()  # who waits for a tenant
         self._closed = False
 
@@ -65,17 +65,22 @@ class DueTenants:
         self._put(Turn(tenant, set(self._job_types), reason))
 
     def mark_later(self, tenant: str, delay_s: float, reason: Reason) -> None:
-        """Look at this tenant in so many seconds, or at the earlier time that was set before."""
+        """Look at this tenant in so many seconds, or at the earlier time that was set before for the same reason."""
         if self._closed:
             return
         loop = asyncio.get_running_loop()
         at = loop.time() + delay_s
-        timer = self._timers.get(tenant)
+        timer = self._timers.get((tenant, reason))
         if timer is not None:
             if timer.when() <= at:
                 return
             timer.cancel()
-        self._timers[tenant] = loop.call_at(at, self._timer_fired, tenant, reason)
+        self._timers[tenant, reason] = loop.call_at(at, self._timer_fired, tenant, reason)
+
+    def forget_timer(self, tenant: str) -> None:
+        """Do not look at this tenant for Reason.TIMER, unless it is set anew."""
+        if (timer := self._timers.pop((tenant, Reason.TIMER), None)) is not None:
+            timer.cancel()
 
     async def take(self) -> Turn | None:
         """Wait for the next tenant that is due; None after `close`. Every turn is followed by `finish`."""
@@ -150,5 +155,5 @@ class DueTenants:
                 return
 
     def _timer_fired(self, tenant: str, reason: Reason) -> None:
-        del self._timers[tenant]
+        del self._timers[tenant, reason]
         self.mark(tenant, reason)

@@ -26,7 +26,7 @@ from nexarch.listen import backoff_s
 PoolFor = Callable[[str], AbstractAsyncContextManager[Pool]]
 
 # In a backlog; the others begin where the one before ended.
-_FROM_THE_FIRST_EVERY = 50
+_FROM_THE_FRONT_EVERY = 50
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -118,7 +118,7 @@ class Turns:
                 raise
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        front = {} if turn.more_known else self.ahead.front(turn.tenant)
+        front = dict.fromkeys(turn.job_types, self.ahead.front(turn.tenant))
         claimed, full, after = await self._claim(turn, visit, conn, turn.job_types, front)
         looked_ahead = False
         if full and not turn.more_known and self.due.others_wait:
@@ -131,36 +131,38 @@ class Turns:
         turn.more_known = True
         wanted = self._with_slots(turn, full)
         claims = 0
-        while wanted and not (self.due.closed or self.due.others_wait or self.ahead.locks_are_due(turn.tenant)):
+        while wanted and not (self.due.closed or self.due.others_wait or self.ahead.look_is_due(turn.tenant)):
             # A long backlog: another session writes what has finished, and the next claim is on its way before these
             # jobs begin, so that Postgres works on two cores while they run.
             self.completions.turn_ends(turn.tenant)
             claims += 1
-            begin = after if claims % _FROM_THE_FIRST_EVERY else {}
-            next_claim = asyncio.create_task(self._claim(turn, visit, conn, wanted, begin), name="claim")
+            passed = after if claims % _FROM_THE_FRONT_EVERY else {}
+            next_claim = asyncio.create_task(self._claim(turn, visit, conn, wanted, front | passed), name="claim")
             try:
                 await asyncio.sleep(0)  # it is on its way
                 self._start(visit, claimed, turn.reason)
             finally:
                 claimed, full, after = await next_claim  # whatever happens: the connection is in use until then
-            # What was claimed from somewhere in the middle is through only when a claim from the first job says so.
-            wanted = self._with_slots(turn, full | begin.keys())
+            # What was claimed from somewhere in the middle is through only when a claim from the front says so.
+            wanted = self._with_slots(turn, full | passed.keys())
         self.completions.turn_begins(turn.tenant)
         self._start(visit, claimed, turn.reason)
         await asyncio.sleep(0)  # they begin before we look further
         if wanted and not self.due.closed:
             self.due.again(turn, wanted)
-            if not self.ahead.locks_are_due(turn.tenant):
+            if not self.ahead.look_is_due(turn.tenant):
                 return
+        if not looked_ahead:
+            # First what has finished, where that frees no slot for which jobs wait: the look would find those due.
+            if not self.due.types_aside(turn.tenant):
+                await self._complete_and_claim(turn.tenant, conn, {}, {})
+            await self._look_ahead(turn.tenant, conn)
         # So that jobs that are done by now need no connection of their own.
         await self._complete_and_claim(turn.tenant, conn, {}, {})
-        if not looked_ahead:
-            await self._look_ahead(turn.tenant, conn)
-            await self._complete_and_claim(turn.tenant, conn, {}, {})
 
     async def _claim(
         self, turn: Turn, visit: Visit, conn: Connection, wanted: set[str], after: Mapping[str, float]
-    ) -> tuple[list[jobs.ClaimedJob], set[str], Mapping[str, float]]:
+    ) -> tuple[list[jobs.ClaimedJob], set[str], dict[str, float]]:
         """Claim once: jobs to be begun, the types of which there may be more, and where their next claim may begin.
 
         Where there are no more the jobs are begun here, before anything is counted.

@@ -1,7 +1,7 @@
 """Taking jobs, keeping them, and taking them back from workers that died."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -20,8 +20,8 @@ FROM_THE_FIRST: Final[Mapping[str, float]] = MappingProxyType({})
 class Outlook:
     """What a queue holds for later: seconds until its next job is due, and until its first lock goes stale.
 
-    Never negative; 0 means now and None never. No job was due before `first_due_at`, in Unix seconds by Postgres'
-    clock: the time of the look, or that of the first job that is due.
+    Never negative; 0 means now and None never. Of the jobs looked at none was due before `first_due_at`: the time of
+    the look, or that of the first job that is due, in Unix seconds by Postgres' clock.
     """
 
     due_in_s: float | None
@@ -132,32 +132,34 @@ async def next_due(
     job_types: Sequence[str],
     stale_after_s: float,
     *,
-    lock_types: Sequence[str] | None = None,
-    after: Mapping[str, float] = FROM_THE_FIRST,
+    aside: Collection[str] = (),
+    locks: bool = True,
+    after: float = -math.inf,
     queue: Queue = Queue.DOCUMENTS,
 ) -> Outlook:
     """When to look at this queue again if no ring comes first: retries, schedules, locks of workers that died.
 
-    The locks of `lock_types` are looked at, by default of the same types. `after` passes over jobs as in `claim`.
+    `due_in_s` is not of the types `aside`, for which no slot is free. Without `locks` none are looked at. `after`
+    passes over jobs as in `claim`.
     """
     # From priority to priority, of each only the first: a minimum over all would read every job that waits.
-    # Without types of locks their index is not read.
     sql = queue.sql("""
-        SELECT extract(epoch FROM min(pending.available_at) - now())::float8 AS due_in_s,
+        SELECT extract(
+                epoch FROM min(pending.available_at) FILTER (WHERE wanted.job_type <> ALL($5::text[])) - now()
+            )::float8 AS due_in_s,
             extract(epoch FROM (
                 SELECT min(locked_at) + make_interval(secs => $2)
                 FROM {jobs}
-                WHERE status = 'processing' AND job_type = ANY($3::text[]) AND $3::text[] <> '{}'
+                WHERE $3::boolean AND status = 'processing' AND job_type = ANY($1::text[])
             ) - now())::float8 AS stale_in_s,
             extract(epoch FROM least(min(pending.available_at), now()))::float8 AS first_due_at
-        FROM unnest($1::text[], $4::float8[]) AS wanted (job_type, after)
+        FROM unnest($1::text[]) AS wanted (job_type)
         CROSS JOIN LATERAL (
             WITH RECURSIVE first AS (
                 (
                     SELECT priority, available_at
                     FROM {jobs}
-                    WHERE status = 'pending' AND job_type = wanted.job_type
-                        AND available_at >= to_timestamp(wanted.after)
+                    WHERE status = 'pending' AND job_type = wanted.job_type AND available_at >= to_timestamp($4)
                     ORDER BY priority DESC, available_at, id
                     LIMIT 1
                 )
@@ -167,8 +169,8 @@ async def next_due(
                 CROSS JOIN LATERAL (
                     SELECT priority, available_at
                     FROM {jobs}
-                    WHERE status = 'pending' AND job_type = wanted.job_type AND priority < first.priority
-                        AND available_at >= to_timestamp(wanted.after)
+                    WHERE status = 'pending' AND job_type = wanted.job_type AND available_at >= to_timestamp($4)
+                        AND priority < first.priority
                     ORDER BY priority DESC, available_at, id
                     LIMIT 1
                 ) AS below
@@ -176,9 +178,7 @@ async def next_due(
             SELECT min(available_at) AS available_at FROM first
         ) AS pending
     """)
-    locks = job_types if lock_types is None else lock_types
-    starts = [after.get(name, -math.inf) for name in job_types]
-    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s, locks, starts)
+    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s, locks, after, list(aside))
     return Outlook(_not_negative(outlook.due_in_s), _not_negative(outlook.stale_in_s), outlook.first_due_at)
 
 
