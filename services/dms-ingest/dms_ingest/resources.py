@@ -24,6 +24,7 @@ from dms_ingest.keys import (
 )
 from dms_ingest.metrics import UploadMetrics, count_seats
 from dms_ingest.new_buckets import NewBuckets
+from dms_ingest.page_cache import share_of_memory
 from dms_ingest.publishing import Publisher
 from dms_ingest.readings import Readings
 from dms_ingest.receiving import Receiver
@@ -70,7 +71,8 @@ async def storage(app: web.Application) -> AsyncIterator[None]:
 
 async def staging(app: web.Application) -> AsyncIterator[None]:
     """The folder of uploads that are not complete."""
-    app[STAGING] = Staging(app[SETTINGS].staging_dir)
+    cache_bytes = app[SETTINGS].staging_cache_bytes
+    app[STAGING] = Staging(app[SETTINGS].staging_dir, share_of_memory() if cache_bytes is None else cache_bytes)
     app[CHECKS]["staging"] = partial(run_in_thread, app[STAGING].check)
     yield
 

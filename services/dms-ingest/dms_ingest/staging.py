@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
+from dms_ingest.page_cache import PageCache
 from nexarch.errors import InsufficientStorage
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -48,8 +49,10 @@ class Busy(Exception):
 class StagedFile:
     """An open staged file under a lock; both end with `close`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, session_id: UUID, cache: PageCache) -> None:
         self._descriptor = descriptor
+        self._session_id = session_id
+        self._cache = cache
         self._direct: int | None = None  # the same file, opened to go past the page cache; -1: not possible here
 
     def write_at(self, data: memoryview, offset: int) -> int:
@@ -75,12 +78,13 @@ class StagedFile:
         return filled
 
     def write_pages(self, data: memoryview, offset: int) -> int:
-        """`write_at` for much: past the page cache where the file system can, which spares copies and others' pages.
+        """`write_at` for much: past the page cache, where that has enough and the file system can.
 
         `data` begins at a page of memory, `offset` at one of the file, and all is whole pages.
         """
         written = 0
-        if (direct := self._opened_direct()) != _IMPOSSIBLE:
+        cached = self._cache.admits(self._session_id, offset, offset + len(data))
+        if not cached and (direct := self._opened_direct()) != _IMPOSSIBLE:
             try:
                 written = os.pwrite(direct, data, offset)
             except OSError as error:
@@ -91,7 +95,8 @@ class StagedFile:
     def read_pages(self, buffer: memoryview, offset: int) -> int:
         """`read_at` for much, on the same terms as `write_pages`."""
         filled = 0
-        if (direct := self._opened_direct()) != _IMPOSSIBLE:
+        cached = self._cache.holds(self._session_id, offset + len(buffer))
+        if not cached and (direct := self._opened_direct()) != _IMPOSSIBLE:
             try:
                 filled = os.preadv(direct, [buffer], offset)
             except OSError as error:
@@ -135,10 +140,14 @@ class StagedFile:
 
 
 class Staging:
-    """The staged files below one folder, which is made if it is missing."""
+    """The staged files below one folder, which is made if it is missing.
 
-    def __init__(self, folder: Path) -> None:
+    So many bytes of them may wait in the page cache: see `dms_ingest.page_cache`.
+    """
+
+    def __init__(self, folder: Path, cache_bytes: int = 0) -> None:
         self._folder = folder
+        self._cache = PageCache(cache_bytes)
         folder.mkdir(parents=True, exist_ok=True)
 
     def open_shared(self, tenant: str, session_id: UUID) -> StagedFile:
@@ -158,6 +167,7 @@ class Staging:
     def remove(self, tenant: str, session_id: UUID) -> None:
         """Remove a session's file, if it has one; who has it open keeps what they have."""
         self._path(tenant, session_id).unlink(missing_ok=True)
+        self._cache.forget(session_id)
 
     def staged(self, tenant: str) -> list[UUID]:
         """The sessions of a tenant that have a file here; what else lies in the folder is not ours."""
@@ -191,7 +201,7 @@ class Staging:
         except (BlockingIOError, PermissionError) as error:  # POSIX leaves the choice between the two
             os.close(descriptor)
             raise Busy(str(path)) from error
-        return StagedFile(descriptor)
+        return StagedFile(descriptor, session_id, self._cache)
 
     def _path(self, tenant: str, session_id: UUID) -> Path:
         return self._folder / tenant / str(session_id)
