@@ -6,6 +6,7 @@ import mmap
 import os
 import threading
 from pathlib import Path
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -187,6 +188,35 @@ def test_a_disk_that_fails_is_told_from_a_full_one(staging: Staging, monkeypatch
 
     with pytest.raises(OSError, match="broken"):
         file.write_pages(pages(bytes(4096)), 0)
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"), [(errno.ENOSPC, StagingFull), (errno.EDQUOT, StagingFull), (errno.EIO, OSError)]
+)
+def test_a_disk_that_is_found_full_only_when_it_must_keep_what_it_took_is_full(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch, code: int, raised: type[Exception]
+) -> None:
+    def no_room(_descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    file = staging.open_shared("acme", SESSION)
+    monkeypatch.setattr(os, "fdatasync", no_room)
+
+    with pytest.raises(raised) as caught:
+        file.sync()
+
+    assert type(caught.value) is raised
+    file.close()
+
+
+def test_what_is_to_survive_a_power_cut_is_brought_to_the_disk(staging: Staging) -> None:
+    file = staging.open_shared("acme", SESSION)
+
+    with patch.object(os, "fdatasync", wraps=os.fdatasync) as brought:
+        file.sync()
+
+    assert brought.call_count == 1
     file.close()
 
 

@@ -62,7 +62,7 @@ class Settings(TenantModuleSettings):
 
     port: int = Field(default=8090, ge=0, le=65535)
     staging_dir: Path  # bytes of uploads until they are complete; on a disk of its own if it may fill up
-    # So many of them may wait in the page cache until the disk takes them or nobody needs them; else a 16th of memory.
+    # So many bytes of whole slots may wait in the page cache, in each process; else a 16th of the memory available.
     staging_cache_bytes: int | None = Field(default=None, ge=0)
     # Signs links that work without a token. Several, with white space or line ends between: the first signs, all are
     # known, so that one can be replaced without breaking the links that are out.

@@ -78,12 +78,12 @@ class StagedFile:
         return filled
 
     def write_pages(self, data: memoryview, offset: int) -> int:
-        """`write_at` for much: past the page cache, where that has enough and the file system can.
+        """`write_at` for much: past the page cache if enough waits there and the file system can.
 
         `data` begins at a page of memory, `offset` at one of the file, and all is whole pages.
         """
         written = 0
-        cached = self._cache.admits(self._session_id, offset, offset + len(data))
+        cached = self._cache.take(self._session_id, offset, offset + len(data))
         if not cached and (direct := self._opened_direct()) != _IMPOSSIBLE:
             try:
                 written = os.pwrite(direct, data, offset)
@@ -119,8 +119,13 @@ class StagedFile:
         os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_DONTNEED)
 
     def sync(self) -> None:
-        """Return when the bytes written so far would survive a power cut."""
-        os.fdatasync(self._descriptor)
+        """Return when the bytes written so far would survive a power cut; raises StagingFull."""
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:  # a disk that promised more than it has
+            if error.errno in _FULL:
+                raise StagingFull from error
+            raise
 
     def close(self) -> bool:
         """Give the file and the lock back; returns whether there is anything in the file."""
@@ -142,7 +147,7 @@ class StagedFile:
 class Staging:
     """The staged files below one folder, which is made if it is missing.
 
-    So many bytes of them may wait in the page cache: see `dms_ingest.page_cache`.
+    So many bytes of their whole slots may wait in the page cache: see `dms_ingest.page_cache`.
     """
 
     def __init__(self, folder: Path, cache_bytes: int = 0) -> None:
