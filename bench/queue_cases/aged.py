@@ -17,6 +17,11 @@ from nexarch.jobs import NewJob
 
 _CHUNK = 20_000  # jobs that are added at once
 _KEPT_S = 5.0  # after so long a finished job is pruned
+_VACUUMS = """
+    SELECT autovacuum_count, EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE datname = current_database())
+    FROM pg_stat_user_tables
+    WHERE relname = 'processing_jobs'
+"""
 _Both = tuple[Sequence[float], Sequence[float]]  # of the aged tenant, and of the fresh one
 
 
@@ -29,6 +34,8 @@ async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) ->
     pruned = await _run(stage, aged, run)
     rates_at_once = await _rates(stage, aged, fresh, drained)
     waits_at_once = await _waits(stage, aged, fresh, wakes)
+    async with connected(stage.tenant_dsn(aged, owner=True)) as conn:
+        vacuums_before, _ = await conn.fetchrow(_VACUUMS) or (0, False)
     waited_s = await _autovacuumed(stage, aged)
     rates = await _rates(stage, aged, fresh, drained)
     waits = await _waits(stage, aged, fresh, wakes)
@@ -42,6 +49,7 @@ async def drain_after_1m(stage: Stage, *, run: int, drained: int, wakes: int) ->
         pruned=pruned,
         rows_left=rows_left,
         due_index_kb=due_index // 1024,
+        vacuums_before=vacuums_before,
         autovacuum_after_s=round(waited_s),
         **_figures(rates_at_once, waits_at_once, "_at_once"),
         **_figures(rates, waits, ""),
@@ -85,18 +93,13 @@ async def _waits(stage: Stage, aged: str, fresh: str, number: int) -> _Both:
 
 async def _autovacuumed(stage: Stage, tenant: str) -> float:
     """Wait until autovacuum has been at the tenant's jobs once more and is through; how long that took."""
-    sql = """
-        SELECT autovacuum_count, EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE datname = current_database())
-        FROM pg_stat_user_tables
-        WHERE relname = 'processing_jobs'
-    """
     begin = time.monotonic()
     async with connected(stage.tenant_dsn(tenant, owner=True)) as conn:
-        seen, _ = await conn.fetchrow(sql) or (0, False)
+        seen, _ = await conn.fetchrow(_VACUUMS) or (0, False)
         async with asyncio.timeout(600):
             while True:
                 await asyncio.sleep(1)
-                count, running = await conn.fetchrow(sql) or (0, False)
+                count, running = await conn.fetchrow(_VACUUMS) or (0, False)
                 if count > seen and not running:
                     return time.monotonic() - begin
 

@@ -155,7 +155,7 @@ class Doorbell:
             log.warning("ring not sent", tenants=len(tenants), reason=f"{type(error).__name__}: {error}")
             return False
         finally:
-            if not sent:  # or nobody knows, where the sender was cancelled: rather twice than never
+            if not sent:  # a sender who is cancelled does not know; rather twice than never
                 for tenant in tenants:
                     self._due.setdefault(tenant, now)
                 self._work.set()

@@ -95,6 +95,28 @@ def test_what_was_written_a_minute_ago_makes_room_however_often_its_upload_is_to
     assert not cache.holds(ONE, 1)
 
 
+def test_what_is_kept_in_mind_does_not_grow_with_the_uploads_that_are_over(clock: Clock) -> None:
+    cache = PageCache(1 << 40)
+
+    for number in range(10_000):
+        cache.take(UUID(int=number), 0, STRIDE)
+        cache.forget(UUID(int=number))
+        clock.now += 0.001
+    of_others = remembered(cache)
+    for place in range(10_000):
+        cache.take(ONE, place * STRIDE, (place + 1) * STRIDE)
+        clock.now += 0.001
+    of_one = remembered(cache)
+
+    assert of_others <= 1
+    assert of_one <= 1 + 12
+
+
+def remembered(cache: PageCache) -> int:
+    """How many times of writing are kept."""
+    return len(cache._waiting)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_more_waits_than_may_whatever_becomes_of_the_uploads(clock: Clock, seed: int) -> None:
     random, most = Random(seed), 20 * MIB
@@ -158,6 +180,12 @@ def test_the_share_is_of_what_is_available_here_or_to_the_container(
     memory(tmp_path, 4 << 20, cgroup, limits, monkeypatch)
 
     assert share_of_memory() == mib * MIB
+
+
+def test_where_nothing_tells_of_memory_there_is_no_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_cache, "_PROC", tmp_path)
+
+    assert share_of_memory() == 0
 
 
 def test_this_machine_has_a_share() -> None:

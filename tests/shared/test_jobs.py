@@ -116,13 +116,13 @@ async def test_the_outlook_passes_over_what_was_due_before_the_time_that_is_give
         await jobs.enqueue(conn, "task", {}, priority=priority)
     await conn.execute("UPDATE processing_jobs SET available_at = now() - interval '1 s'")
     await jobs.enqueue(conn, "task", {}, priority=-3, delay_s=40)
-    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at
+    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at["other"]
 
-    from_then_on = await jobs.next_due(conn, ["task"], 60, after=now)
-    of_all = await jobs.next_due(conn, ["task"], 60)
+    from_then_on = await jobs.next_due(conn, ["task"], 60, after={"task": now})
+    of_all = await jobs.next_due(conn, ["task"], 60, after={"other": now})
 
-    assert (from_then_on.due_in_s, from_then_on.first_due_at) == (40, now)
-    assert (of_all.due_in_s, of_all.first_due_at) == (0, now - 1)
+    assert (from_then_on.due_in_s, from_then_on.first_due_at) == (40, {"task": now})
+    assert (of_all.due_in_s, of_all.first_due_at) == (0, {"task": now - 1})
 
 
 async def test_the_outlook_passes_over_every_priority(conn: Connection) -> None:
@@ -130,22 +130,24 @@ async def test_the_outlook_passes_over_every_priority(conn: Connection) -> None:
         await jobs.enqueue(conn, "task", {}, priority=priority)
         await jobs.enqueue(conn, "task", {}, priority=priority, delay_s=50 - priority)
     await conn.execute("UPDATE processing_jobs SET available_at = now() - interval '1 s' WHERE available_at = now()")
-    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at
+    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at["other"]
 
-    assert (await jobs.next_due(conn, ["task"], 60, after=now)).due_in_s == 46
+    assert (await jobs.next_due(conn, ["task"], 60, after={"task": now})).due_in_s == 46
 
 
 async def test_the_outlook_tells_where_jobs_wait_for_a_slot_but_not_that_they_are_due(conn: Connection) -> None:
     await jobs.enqueue(conn, "aside", {})
     await conn.execute("UPDATE processing_jobs SET available_at = now() - interval '7 s'")
     await jobs.enqueue(conn, "task", {}, delay_s=40)
-    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at
+    now = (await jobs.next_due(conn, ["other"], 60)).first_due_at["other"]
 
-    outlook = await jobs.next_due(conn, ["aside", "task"], 60, aside={"aside"})
+    outlook = await jobs.next_due(conn, ["task", "aside"], 60, aside={"aside"})
     none = await jobs.next_due(conn, ["aside", "task"], 60, aside={"aside", "task"})
+    nothing = await jobs.next_due(conn, [], 60)
 
-    assert (outlook.due_in_s, outlook.first_due_at) == (40, now - 7)
-    assert (none.due_in_s, none.first_due_at) == (None, now - 7)
+    assert (outlook.due_in_s, outlook.first_due_at) == (40, {"task": now, "aside": now - 7})
+    assert (none.due_in_s, none.first_due_at) == (None, {"task": now, "aside": now - 7})
+    assert (nothing.due_in_s, nothing.first_due_at) == (None, {})
 
 
 async def test_the_outlook_tells_of_no_locks_where_none_are_asked_for(conn: Connection) -> None:

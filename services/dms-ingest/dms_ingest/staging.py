@@ -78,7 +78,7 @@ class StagedFile:
         return filled
 
     def write_pages(self, data: memoryview, offset: int) -> int:
-        """`write_at` for much: past the page cache if enough waits there and the file system can.
+        """`write_at` for much: through the page cache while there is room, else past it where the file system can.
 
         `data` begins at a page of memory, `offset` at one of the file, and all is whole pages.
         """
@@ -93,7 +93,7 @@ class StagedFile:
         return written + self.write_at(data[written:], offset + written)
 
     def read_pages(self, buffer: memoryview, offset: int) -> int:
-        """`read_at` for much, on the same terms as `write_pages`."""
+        """`read_at` for much: the way it was written, as far as this process knows; on the same terms."""
         filled = 0
         cached = self._cache.holds(self._session_id, offset + len(buffer))
         if not cached and (direct := self._opened_direct()) != _IMPOSSIBLE:

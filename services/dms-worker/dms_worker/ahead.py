@@ -13,7 +13,7 @@ from dms_worker.periods import Periods
 from nexarch import jobs
 from nexarch.db import Connection
 
-_LATE_S = 1.0  # a job is due from the begin of its transaction on, and may be seen only so much later
+_LATE_S = 1.0  # a job is due when its transaction begins, and seen from its commit on: so much between is allowed for
 _WHOLE_EVERY_S = 1.0  # a look reads from the first job; where rings come faster, those between do not
 _WHOLE_EVERY_FOR_EACH_S = 0.02  # for each tenant that waits, if that is more: looks take the time of turns
 
@@ -38,16 +38,16 @@ class Ahead:
         self._ring = ring
         self._periods = Periods({each.name: each.every_s for each in job_types.values() if each.every_s is not None})
         self._looked_at: dict[str, float] = {}  # tenant to the time of its last whole look, or first turn; monotonic
-        self._fronts: dict[str, float] = {}  # see `front`
+        self._fronts: dict[str, dict[str, float]] = {}  # see `front`
 
-    def front(self, tenant: str) -> float:
-        """Where claims may begin, in Unix seconds by Postgres' clock: no job waited before that at the last look.
+    def front(self, tenant: str) -> dict[str, float]:
+        """Where claims may begin, by type (see `jobs.claim`): no job waited before that at the last look.
 
         Until a vacuum, which an old snapshot may hold up for hours, the entries of all jobs that were claimed stand
         there. What comes to stand among them (out of a long transaction, given back by another worker, with a time in
         the past) is found by the next look that reads from the first job.
         """
-        return self._fronts.get(tenant, -math.inf)
+        return self._fronts.get(tenant, {})
 
     def look_is_due(self, tenant: str) -> bool:
         """Whether the last look that read from the first job, and at the locks, is long ago.
@@ -60,7 +60,7 @@ class Ahead:
     async def look(self, tenant: str, conn: Connection) -> bool:
         """Take back what dead workers hold, and set the timer for whatever comes next without a ring.
 
-        Whether jobs are due now.
+        Whether jobs are due now for which a slot is free, as far as it has looked.
         """
         # What waits for a slot has another turn anyway, and would be due now at every look. Its locks are looked at all
         # the same, now and then: a backlog that never ends must not hide what a dead worker holds.
@@ -101,16 +101,16 @@ class Ahead:
         return left_s if left_s > self._whole_every_s() / 2 else None
 
     async def _outlook(self, tenant: str, conn: Connection, aside: Collection[str], *, whole: bool) -> jobs.Outlook:
-        """Look at all jobs and locks, or only at the jobs behind the front, and move it."""
-        front = self._fronts.pop(tenant, -math.inf)
+        """Look at all jobs and locks, or only at the jobs from the front on, and move it."""
+        front = self._fronts.pop(tenant, {})
         if whole:
             self._looked_at[tenant] = time.monotonic()
             outlook = await jobs.next_due(conn, sorted(self._job_types), self._stale_after_s, aside=aside)
         else:
             names = sorted(self._job_types.keys() - aside)
             outlook = await jobs.next_due(conn, names, self._stale_after_s, locks=False, after=front)
-        # Of what waits for a slot a short look knows nothing.
-        self._fronts[tenant] = outlook.first_due_at - _LATE_S if whole or not aside else front
-        if self._fronts[tenant] < front:
+        moved = {name: first_due_at - _LATE_S for name, first_due_at in outlook.first_due_at.items()}
+        self._fronts[tenant] = front | moved
+        if any(moved[name] < front.get(name, -math.inf) for name in moved):
             self._due.mark(tenant, Reason.TIMER)  # claims have passed over something
         return outlook

@@ -12,7 +12,7 @@ class Reason(StrEnum):
     """Why a tenant is looked at."""
 
     RING = "ring"
-    TIMER = "timer"  # a job comes due, a lock goes stale, a database is tried again
+    TIMER = "timer"  # a job comes due, a lock goes stale, claims passed over something, a database is tried again
     SWEEP = "sweep"
 
 

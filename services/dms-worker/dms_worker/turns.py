@@ -118,7 +118,7 @@ class Turns:
                 raise
 
     async def _visit(self, turn: Turn, visit: Visit, conn: Connection) -> None:
-        front = dict.fromkeys(turn.job_types, self.ahead.front(turn.tenant))
+        front = self.ahead.front(turn.tenant)
         claimed, full, after = await self._claim(turn, visit, conn, turn.job_types, front)
         looked_ahead = False
         if full and not turn.more_known and self.due.others_wait:
@@ -153,7 +153,8 @@ class Turns:
             if not self.ahead.look_is_due(turn.tenant):
                 return
         if not looked_ahead:
-            # First what has finished, where that frees no slot for which jobs wait: the look would find those due.
+            # What has finished does not wait for a look, which may take long; unless it frees a slot for which jobs
+            # wait, for then the look would find those due, and have the tenant looked at again for them.
             if not self.due.types_aside(turn.tenant):
                 await self._complete_and_claim(turn.tenant, conn, {}, {})
             await self._look_ahead(turn.tenant, conn)

@@ -13,17 +13,7 @@ An attempt is counted at the claim, so a job that kills its worker runs out of a
 """
 
 from nexarch.jobs.by_hand import JobEnded, JobNotDead, cancel, discard, requeue, requeue_all
-from nexarch.jobs.claiming import (
-    FROM_THE_FIRST,
-    WORKER_LOST,
-    Outlook,
-    bury_lost,
-    claim,
-    heartbeat,
-    lost_jobs,
-    next_due,
-    reclaim,
-)
+from nexarch.jobs.claiming import WORKER_LOST, Outlook, bury_lost, claim, heartbeat, lost_jobs, next_due, reclaim
 from nexarch.jobs.depth import Depth, depths
 from nexarch.jobs.draining import Drained, complete_and_claim, reached
 from nexarch.jobs.enqueueing import JobRefused, NewJob, enqueue, enqueue_many
@@ -35,7 +25,6 @@ from nexarch.jobs.settling import CANCELLED, Fate, RetryPolicy, complete, fail, 
 
 __all__ = [
     "CANCELLED",
-    "FROM_THE_FIRST",
     "WORKER_LOST",
     "Attempt",
     "ClaimedJob",

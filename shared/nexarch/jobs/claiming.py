@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from nexarch.db import Connection, fetch_one
+from nexarch.db import Connection
 from nexarch.jobs.rows import ClaimedJob, JobError, Queue
 from nexarch.jobs.settling import Fate, Held, put_back
 
@@ -20,13 +20,13 @@ FROM_THE_FIRST: Final[Mapping[str, float]] = MappingProxyType({})
 class Outlook:
     """What a queue holds for later: seconds until its next job is due, and until its first lock goes stale.
 
-    Never negative; 0 means now and None never. Of the jobs looked at none was due before `first_due_at`: the time of
-    the look, or that of the first job that is due, in Unix seconds by Postgres' clock.
+    Never negative; 0 means now and None never. `first_due_at` says of each type before what time no job waits, in Unix
+    seconds by Postgres' clock: the time of the look, or that at which the first of its jobs was due.
     """
 
     due_in_s: float | None
     stale_in_s: float | None
-    first_due_at: float
+    first_due_at: Mapping[str, float]
 
 
 async def claim(
@@ -44,7 +44,8 @@ async def claim(
 
     `after` has the claim pass over what was due before such a time, by type. In a backlog that is where claimed jobs
     stood: until a vacuum the index leads to each of them still, and a claim from the first one walks past them all.
-    Jobs that came to stand there since are found only by a claim without it: make one now and then, and at the end.
+    What came to stand there since is not claimed: claim without it now and then, or learn from `next_due` where to
+    begin.
     """
     if not limits:
         return []
@@ -134,13 +135,13 @@ async def next_due(
     *,
     aside: Collection[str] = (),
     locks: bool = True,
-    after: float = -math.inf,
+    after: Mapping[str, float] = FROM_THE_FIRST,
     queue: Queue = Queue.DOCUMENTS,
 ) -> Outlook:
     """When to look at this queue again if no ring comes first: retries, schedules, locks of workers that died.
 
-    `due_in_s` is not of the types `aside`, for which no slot is free. Without `locks` none are looked at. `after`
-    passes over jobs as in `claim`.
+    `due_in_s` leaves out the types in `aside`, for which no slot is free. Without `locks` none are looked at. `after`
+    passes over jobs as in `claim`: `first_due_at` then knows nothing of them.
     """
     # From priority to priority, of each only the first: a minimum over all would read every job that waits.
     sql = queue.sql("""
@@ -152,14 +153,15 @@ async def next_due(
                 FROM {jobs}
                 WHERE $3::boolean AND status = 'processing' AND job_type = ANY($1::text[])
             ) - now())::float8 AS stale_in_s,
-            extract(epoch FROM least(min(pending.available_at), now()))::float8 AS first_due_at
-        FROM unnest($1::text[]) AS wanted (job_type)
+            array_agg(date_part('epoch', least(pending.available_at, now())) ORDER BY place) AS first_due_at
+        FROM unnest($1::text[], $4::float8[]) WITH ORDINALITY AS wanted (job_type, after, place)
         CROSS JOIN LATERAL (
             WITH RECURSIVE first AS (
                 (
                     SELECT priority, available_at
                     FROM {jobs}
-                    WHERE status = 'pending' AND job_type = wanted.job_type AND available_at >= to_timestamp($4)
+                    WHERE status = 'pending' AND job_type = wanted.job_type
+                        AND available_at >= to_timestamp(wanted.after)
                     ORDER BY priority DESC, available_at, id
                     LIMIT 1
                 )
@@ -169,8 +171,8 @@ async def next_due(
                 CROSS JOIN LATERAL (
                     SELECT priority, available_at
                     FROM {jobs}
-                    WHERE status = 'pending' AND job_type = wanted.job_type AND available_at >= to_timestamp($4)
-                        AND priority < first.priority
+                    WHERE status = 'pending' AND job_type = wanted.job_type AND priority < first.priority
+                        AND available_at >= to_timestamp(wanted.after)
                     ORDER BY priority DESC, available_at, id
                     LIMIT 1
                 ) AS below
@@ -178,8 +180,11 @@ async def next_due(
             SELECT min(available_at) AS available_at FROM first
         ) AS pending
     """)
-    outlook = await fetch_one(conn, Outlook, sql, job_types, stale_after_s, locks, after, list(aside))
-    return Outlook(_not_negative(outlook.due_in_s), _not_negative(outlook.stale_in_s), outlook.first_due_at)
+    starts = [after.get(name, -math.inf) for name in job_types]
+    row = await conn.fetchrow(sql, job_types, stale_after_s, locks, starts, list(aside))
+    assert row is not None
+    first_due_at = dict(zip(job_types, row["first_due_at"] or (), strict=True))
+    return Outlook(_not_negative(row["due_in_s"]), _not_negative(row["stale_in_s"]), first_due_at)
 
 
 def _not_negative(seconds: float | None) -> float | None:

@@ -103,7 +103,10 @@ async def _both(
 
 
 def reached(claimed: Sequence[ClaimedJob]) -> dict[str, float]:
-    """Of each type how late the latest of these jobs was due: where the claim after theirs may begin (`after`)."""
+    """Of each type how late the latest of these jobs was due, for the `after` of the next claim.
+
+    Less a millisecond, since seconds since 1970 as a float are not exact.
+    """
     latest: dict[str, float] = {}
     for job in claimed:
         if job.due_at > latest.get(job.job_type, -math.inf):
